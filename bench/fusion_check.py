@@ -36,10 +36,10 @@ from hybridgpu.backends.cpu.backend import CpuProgram, address_of, cpu_backend
 from hybridgpu.cli.bench.timing import HostClock, Loop, compare
 from hybridgpu.compiler.ir import Graph, Node, tensor_type
 from hybridgpu.compiler.passes.canonicalize.simplify import simplify
-from hybridgpu.compiler.passes.concat.split_wide_concats import APART, WHY_APART
+from hybridgpu.compiler.passes.concat.split_wide_concats import NO_RECOMPUTE, NO_RECOMPUTE_REASONS
 from hybridgpu.compiler.passes.fuse.fuse import FusionPlan
 from hybridgpu.compiler.passes.fuse.group import Group
-from hybridgpu.compiler.passes.rewrite import rewritten
+from hybridgpu.compiler.passes.rewrite import rewrite
 from hybridgpu.compiler.pipeline import compile_graph
 from hybridgpu.compiler.primitives import TABLE, builder
 from hybridgpu.compiler.target import CPU
@@ -77,15 +77,15 @@ def cuts(graph: Graph) -> list[Node]:
 
 def cut(graph: Graph, at: Collection[Node]) -> Graph:
     """``graph`` with the nodes ``at`` in memory before anything reads them."""
-    reason = next(iter(WHY_APART))
+    reason = next(iter(NO_RECOMPUTE_REASONS))
 
     def rule(b: Any, node: Node, new: dict[Node, Node]) -> Node | None:
         if node not in at:
             return None
         made = b.apply(node.prim, [new[i] for i in node.inputs], node.params)
-        return b.apply(TABLE["copy"], (made,), {APART: reason})
+        return b.apply(TABLE["copy"], (made,), {NO_RECOMPUTE: reason})
 
-    return rewritten(graph, rule)
+    return rewrite(graph, rule)
 
 
 def kernels(graph: Graph, every: bool) -> Iterator[tuple[str, Graph]]:
@@ -97,9 +97,9 @@ def kernels(graph: Graph, every: bool) -> Iterator[tuple[str, Graph]]:
     wanted, readers = set(ready.outputs), plan.readers()
     for group in plan.groups:
         members = set(group.members)
-        if group.library or group.contract or group.scatter or len(members) < 2:
+        if group.library or group.contraction or group.scatter or len(members) < 2:
             continue
-        found = _kernel(ready, group, [n for n in group.at if n in wanted or set(readers.get(n, ())) - {group}])
+        found = _kernel(ready, group, [n for n in group.index_of if n in wanted or set(readers.get(n, ())) - {group}])
         names = {n.prim.name for n in found.nodes}
         if not names.isdisjoint(WINDOWS) or (every and any(n.prim.family == "reduce" for n in found.nodes)):
             yield found.name, found
@@ -114,7 +114,7 @@ def _kernel(graph: Graph, group: Group, stored: list[Node]) -> Graph:
         if node in new:
             continue
         leaf = node.prim.family == "leaf" and node.prim.name != "input"
-        if not leaf and node.prim.family != "view" and node not in group.at:
+        if not leaf and node.prim.family != "view" and node not in group.index_of:
             new[node] = b.input(node.type, f"x{len(b.inputs)}")
         elif ready or leaf:
             b.prov = node.prov
@@ -122,7 +122,7 @@ def _kernel(graph: Graph, group: Group, stored: list[Node]) -> Graph:
         else:
             stack.append((node, True))
             stack += [(i, False) for i in node.inputs]
-    operators = dict.fromkeys(n.prov.op for n in sorted(group.at, key=lambda n: n.index) if n.prov)
+    operators = dict.fromkeys(n.prov.op for n in sorted(group.index_of, key=lambda n: n.index) if n.prov)
     shapes = " ".join(dict.fromkeys(repr(n.type) for n in (*b.inputs, *stored) if n.size > 1))
     return b.finish([new[n] for n in stored], f"{'+'.join(operators)} {shapes}")
 

@@ -11,7 +11,7 @@ from .codegen.cpu_units import cpu_source
 from .codegen.render import kernel_text
 from .ir.graph import Graph, Node
 from .passes.fuse import FusionPlan, Group
-from .passes.fuse.group import told_apart
+from .passes.fuse.group import distinct_labels
 from .passes.materialize import PRODUCTS, SCATTERS, Materialized, blas_layout, exchanged, strided
 from .passes.memory.buffer_assignment import lay_out
 from .passes.memory.buffer_donation import updated
@@ -24,7 +24,7 @@ from .schedule.kernel import Kernel
 from .target import Target
 
 if TYPE_CHECKING:
-    from .passes.concat.inplace_concat import Place
+    from .passes.concat.inplace_concat import BufferSlice
 
 __all__ = ["assemble"]
 
@@ -49,7 +49,7 @@ def assemble(
     """
     graph = ready.graph
     uses = [
-        Uses(k.inputs, k.outputs, k.in_place) if k else Uses(*_library_nodes(g), library=g.join is None)
+        Uses(k.inputs, k.outputs, k.in_place) if k else Uses(*_library_nodes(g), library=g.concat_buffer is None)
         for g, k in scheduled
     ]
     placed = _places(graph)
@@ -73,9 +73,9 @@ def assemble(
                 parts.declare(root, *memory.places[root])
             if root is not node:
                 # a library takes any address
-                start = placed[node].moved(target) if kernel is not None else placed[node].start
+                start = placed[node].pointer_offset(target) if kernel is not None else placed[node].start
                 parts.declare_part(node, root, start * node.dtype.size)
-        if group.join is not None:
+        if group.concat_buffer is not None:
             continue  # its parts are where they belong
         joins = dict.fromkeys(_label(roots[n]) for n in use.outputs if n in roots)
         if joins and kernel is not None:
@@ -95,7 +95,7 @@ def assemble(
         steps=parts.steps,
         arena_bytes=memory.arena,
         arena_least=memory.least,
-        cuts=[(*told_apart(c.producer, c.consumer, _label), c.rule, c.reason) for c in plan.cuts],
+        cuts=[(*distinct_labels(c.producer, c.consumer, _label), c.rule, c.reason) for c in plan.refusals],
         graph=str(source),
         fixed=sorted(fixed),
         numeric=target.numeric,
@@ -107,13 +107,13 @@ def assemble(
     return program
 
 
-def _places(graph: Graph) -> Mapping[Node, Place]:
+def _places(graph: Graph) -> Mapping[Node, BufferSlice]:
     """Where parts of joins lie."""
     if all(n.prim.name != "join" for n in graph.nodes):  # as in most graphs
         return {}
-    from .passes.concat.inplace_concat import places
+    from .passes.concat.inplace_concat import concat_slices
 
-    return places(graph)
+    return concat_slices(graph)
 
 
 class _Parts:

@@ -14,18 +14,18 @@ from .ir.graph import Graph, Node
 from .ir.indexing import Expr, Index, all_vars
 from .ir.verify import verify
 from .passes.canonicalize.simplify import simplify
-from .passes.canonicalize.transpose_dots import transpose_operands
-from .passes.concat.split_wide_concats import join_in_steps
+from .passes.canonicalize.transpose_dots import transpose_dots
+from .passes.concat.split_wide_concats import split_wide_concats
 from .passes.fuse import FusionPlan, Group, fuse
-from .passes.fuse.state import LaneShare
-from .passes.library.gemm_epilogues import join_epilogues
+from .passes.fuse.state import LaneUtilization
+from .passes.library.gemm_epilogues import fuse_gemm_epilogues
 from .passes.materialize import SCATTERS, Materialized, materialize
 from .passes.parameter_folding import split_prelude
-from .passes.pooling.pooling_backward import write_out_gradients
-from .passes.precision.exact_extrema import compare_in_memory
+from .passes.pooling.pooling_backward import unroll_pooling_gradients
+from .passes.precision.exact_extrema import materialize_compared
 from .passes.prepack_weights import pack_weights
 from .passes.reductions.split_reductions import split_reductions
-from .passes.reductions.welford import merge_moments
+from .passes.reductions.welford import use_welford
 from .program import Program
 from .schedule.collapse_axes import collapse_axes
 from .schedule.fuse_prologues import fuse_prologues
@@ -64,7 +64,7 @@ def compile_graph(
     seen = observe or (lambda stage, value: None)
     checking = verifying()
     seen("01_lowered", graph)
-    graph = transpose_operands(simplify(graph), target, lambda node: _wants_kernel(target, node))
+    graph = transpose_dots(simplify(graph), target, lambda node: _wants_kernel(target, node))
     if checking:
         verify(graph)
     seen("02_simplified", graph)
@@ -138,15 +138,15 @@ def _fused(graph: Graph, target: Target, seen: Observer, over: Mapping[int, int]
         over: as for :func:`compile_graph`; None for what a loop runs, whose steps have no memory to share.
     """
     checking = verifying()
-    graph = compare_in_memory(graph, target)
-    graph = _with_window_rows_apart(write_out_gradients(graph, target), target)
+    graph = materialize_compared(graph, target)
+    graph = _with_window_rows_apart(unroll_pooling_gradients(graph, target), target)
     graph = _with_rows_summed_first(graph)
-    graph = _with_exponentials_merged(merge_moments(graph, target), target)
-    graph = join_in_steps(split_reductions(_with_sums_shared_out(graph, target), target), target)
+    graph = _with_exponentials_merged(use_welford(graph, target), target)
+    graph = split_wide_concats(split_reductions(_with_sums_shared_out(graph, target), target), target)
     graph = _with_convolutions_widened(_with_few_wide(graph), target)
     if checking:
         verify(graph)
-    graph = join_epilogues(graph, target, lambda node: _wants_kernel(target, node))
+    graph = fuse_gemm_epilogues(graph, target, lambda node: _wants_kernel(target, node))
     if checking:
         verify(graph)
     ready = materialize(
@@ -166,12 +166,12 @@ def _fused(graph: Graph, target: Target, seen: Observer, over: Mapping[int, int]
     wanted = frozenset(ready.graph.outputs)
     seen("04_groups", plan)
     # what has no elements needs no kernel
-    groups = [g for g in plan.groups if g.library or any(n.size for n in g.at)]
+    groups = [g for g in plan.groups if g.library or any(n.size for n in g.index_of)]
     readers = plan.readers()
     placed = _placed(ready.graph, target)
     scheduled = [(g, k) for g in groups for k in _schedule(g, _stored(g, wanted, readers), target, placed)]
     # joins that no step reads are no reason to keep steps apart
-    scheduled.sort(key=lambda s: s[0].join is not None and not readers.get(s[0].join))
+    scheduled.sort(key=lambda s: s[0].concat_buffer is not None and not readers.get(s[0].concat_buffer))
     return _Fused(graph, ready, plan, scheduled)
 
 
@@ -187,15 +187,15 @@ def _with_what_is_stored(plan: FusionPlan, outputs: frozenset[Node]) -> FusionPl
     """``plan`` without groups that store nothing, such as those of a join's operand of which a slice leaves out all."""
     while True:
         readers = plan.readers()
-        groups = [g for g in plan.groups if g.library or g.updates or _stored(g, outputs, readers)]
+        groups = [g for g in plan.groups if g.library or g.scatter_source or _stored(g, outputs, readers)]
         if len(groups) == len(plan.groups):
             return plan
-        plan = FusionPlan(groups, plan.cuts)
+        plan = FusionPlan(groups, plan.refusals)
 
 
 def _body(graph: Graph, target: Target) -> tuple[Graph, list[Kernel | None]]:
     """What a turn of a loop is made of: the body's graph as kernels see it, and these, None for a library call."""
-    graph = transpose_operands(simplify(graph), target, lambda node: _wants_kernel(target, node))
+    graph = transpose_dots(simplify(graph), target, lambda node: _wants_kernel(target, node))
     found = _fused(_with_derivatives_joined(graph, target), target, lambda stage, value: None)
     return found.ready.graph, [kernel for _, kernel in found.scheduled]
 
@@ -206,33 +206,33 @@ def _body(graph: Graph, target: Target) -> tuple[Graph, list[Kernel | None]]:
 def _with_rows_summed_first(graph: Graph) -> Graph:
     if all(n.prim.name != "sum" or len(n.params["axes"]) < 2 for n in graph.nodes):
         return graph
-    from .passes.reductions.two_stage_sums import sum_rows_first
+    from .passes.reductions.two_stage_sums import use_two_stage_sums
 
-    return sum_rows_first(graph)
+    return use_two_stage_sums(graph)
 
 
 def _with_few_wide(graph: Graph) -> Graph:
     if all(n.prim.name != "narrow" for n in graph.nodes):
         return graph
-    from .passes.precision.promote_small_results import keep_few_wide
+    from .passes.precision.promote_small_results import promote_small_results
 
-    return keep_few_wide(graph)
+    return promote_small_results(graph)
 
 
 def _with_convolutions_widened(graph: Graph, target: Target) -> Graph:
     if target.name != "cpu" or all(n.prim.name != "conv" or not n.dtype.is_half for n in graph.nodes):
         return graph
-    from .passes.precision.promote_half import convolve_in_float
+    from .passes.precision.promote_half import convolve_in_float32
 
-    return convolve_in_float(graph, lambda node: _wants_kernel(target, node))
+    return convolve_in_float32(graph, lambda node: _wants_kernel(target, node))
 
 
 def _with_exponentials_merged(graph: Graph, target: Target) -> Graph:
     if target.name != "cuda":
         return graph
-    from .passes.reductions.online_softmax import merge_exponentials
+    from .passes.reductions.online_softmax import use_online_softmax
 
-    return merge_exponentials(graph, target)
+    return use_online_softmax(graph, target)
 
 
 def _with_sums_shared_out(graph: Graph, target: Target) -> Graph:
@@ -240,29 +240,29 @@ def _with_sums_shared_out(graph: Graph, target: Target) -> Graph:
     if all(n.prim.name not in SCATTERS for n in graph.nodes):
         return graph
     if target.name == "cpu":
-        from .passes.precision.promote_half import sum_in_float
+        from .passes.precision.promote_half import scatter_in_float32
 
-        return sum_in_float(graph)
-    from .passes.reductions.split_scatters import scatter_in_parts
+        return scatter_in_float32(graph)
+    from .passes.reductions.split_scatters import split_scatters
 
-    return scatter_in_parts(graph, target)
+    return split_scatters(graph, target)
 
 
 def _with_joins_written(
     ready: Materialized, plan: FusionPlan, target: Target, over: Mapping[int, int]
 ) -> tuple[Materialized, FusionPlan]:
-    from .passes.concat.inplace_concat import write_joins
+    from .passes.concat.inplace_concat import elide_concats
 
-    return write_joins(ready, plan, lambda other: _groups(other, target), target, frozenset(over))
+    return elide_concats(ready, plan, lambda other: _groups(other, target), target, frozenset(over))
 
 
 def _placed(graph: Graph, target: Target) -> dict[Node, Callable[[Index], Expr]]:
     """For parts of joins the position of an element in memory."""
     if all(n.prim.name != "join" for n in graph.nodes):
         return {}
-    from .passes.concat.inplace_concat import places
+    from .passes.concat.inplace_concat import concat_slices
 
-    return {n: partial(p.offset, start=p.moved(target)) for n, p in places(graph).items()}
+    return {n: partial(p.offset, start=p.pointer_offset(target)) for n, p in concat_slices(graph).items()}
 
 
 def _with_scatters_joined(plan: FusionPlan, outputs: frozenset[Node], target: Target) -> FusionPlan:
@@ -276,29 +276,29 @@ def _with_scatters_joined(plan: FusionPlan, outputs: frozenset[Node], target: Ta
 def _with_derivatives_joined(graph: Graph, target: Target) -> Graph:
     if target.name != "cuda" or all(n.prim.name != "conv" for n in graph.nodes):
         return graph
-    from .passes.library.conv_backward import join_derivatives
+    from .passes.library.conv_backward import match_conv_backward
 
-    return join_derivatives(graph, lambda node: _wants_kernel(target, node))
+    return match_conv_backward(graph, lambda node: _wants_kernel(target, node))
 
 
 def _with_convolutions_joined(graph: Graph, target: Target, constant: frozenset[int]) -> Graph:
     if not target.library_convolutions:
         return graph
-    from .passes.library.conv_epilogues import join_convolutions
+    from .passes.library.conv_epilogues import fuse_conv_epilogues
 
-    return join_convolutions(graph, target, lambda node: _wants_kernel(target, node), constant)
+    return fuse_conv_epilogues(graph, target, lambda node: _wants_kernel(target, node), constant)
 
 
 def _why_left(graph: Graph, target: Target) -> Callable[[Node], str]:
     """A function from a library's node to the reason why the library does not compute what follows, '' if none is known."""
     if not target.library_convolutions:
         return lambda node: ""
-    from .passes.library.conv_epilogues import why_not_joined
+    from .passes.library.conv_epilogues import why_not_fused
 
-    return why_not_joined(graph, target, lambda node: _wants_kernel(target, node))
+    return why_not_fused(graph, target, lambda node: _wants_kernel(target, node))
 
 
-def _lane_share(graph: Graph, target: Target) -> list[LaneShare]:
+def _lane_share(graph: Graph, target: Target) -> list[LaneUtilization]:
     if target.name != "cpu" or all(n.prim.name != "windows" for n in graph.nodes):
         return []
     from .schedule.cpu.pooling_tiles import lane_utilization
@@ -309,9 +309,9 @@ def _lane_share(graph: Graph, target: Target) -> list[LaneShare]:
 def _with_window_rows_apart(graph: Graph, target: Target) -> Graph:
     if target.name != "cpu" or all(n.prim.name != "windows" for n in graph.nodes):
         return graph
-    from .passes.pooling.separable_pooling import separate_rows
+    from .passes.pooling.separable_pooling import separate_pooling
 
-    return separate_rows(graph)
+    return separate_pooling(graph)
 
 
 def _wants_kernel(target: Target, node: Node) -> bool:
@@ -347,30 +347,30 @@ def _schedule(
     """The kernel of a group, or those that run one after the other; None for a library call."""
     if group.library is not None:
         return [None]
-    if group.updates is not None and group.updates.scatter is not None:
+    if group.scatter_source is not None and group.scatter_source.scatter is not None:
         from .schedule.scatter import schedule_scatter
 
-        node = group.updates.scatter
+        node = group.scatter_source.scatter
         # on the CPU the memory of the first one has the sums
         stored = sorted(stored, key=lambda n: n.dtype is not node.dtype)
-        updates, after = scalar_program(group.updates, [node]), scalar_program(group, stored, placed)
+        updates, after = scalar_program(group.scatter_source, [node]), scalar_program(group, stored, placed)
         members = sorted(group.members, key=lambda n: n.index)
         return [schedule_scatter(updates, node, target, members, after)]
     program = scalar_program(group, stored, placed)
     members = sorted(group.members, key=lambda n: n.index)
-    if group.contract is not None and group.contract.prim.name == "conv":
+    if group.contraction is not None and group.contraction.prim.name == "conv":
         from .schedule.conv.backward_filter import schedule_conv_backward_filter
         from .schedule.conv.direct import schedule_conv
         from .schedule.conv.input_dilated import schedule_input_dilated_conv, wants_input_dilated_kernel
 
-        if _wants_planes(target, group.contract):
-            return [schedule_conv_backward_filter(program, group.contract, target, members)]
-        if wants_input_dilated_kernel(target, group.contract):
-            return [schedule_input_dilated_conv(program, group.contract, target, members)]
-        at = group.at[group.contract]
-        return [schedule_conv(program, group.contract, target, members, group.prologues, at)]
-    if group.contract is not None:
-        return [schedule_matmul(program, group.contract, target, members, group.prologues)]
+        if _wants_planes(target, group.contraction):
+            return [schedule_conv_backward_filter(program, group.contraction, target, members)]
+        if wants_input_dilated_kernel(target, group.contraction):
+            return [schedule_input_dilated_conv(program, group.contraction, target, members)]
+        at = group.index_of[group.contraction]
+        return [schedule_conv(program, group.contraction, target, members, group.prologues, at)]
+    if group.contraction is not None:
+        return [schedule_matmul(program, group.contraction, target, members, group.prologues)]
     if group.scatter is not None:
         from .schedule.scatter import schedule_scatter
 
@@ -391,13 +391,15 @@ def _schedule(
 
 def _early_and_late(group: Group, stored: list[Node], members: list[Node]) -> tuple[list[Node], list[Node]]:
     """The members that are computed for every row, and those that are known behind the last; sums are in both."""
-    sums, rows = set(group.sums), set(group.rows)
-    kept = [n for n in stored if all_vars(group.at[n]) & rows and not sums.intersection(group.needed(n)[0])]
-    early = {m for n in (*kept, *sums) for m in group.needed(n)[0]}
+    sums, rows = set(group.column_sums), set(group.rows)
+    kept = [
+        n for n in stored if all_vars(group.index_of[n]) & rows and not sums.intersection(group.backward_slice(n)[0])
+    ]
+    early = {m for n in (*kept, *sums) for m in group.backward_slice(n)[0]}
     return [m for m in members if m in early], [m for m in members if m in sums or m not in early]
 
 
 def _stored(group: Group, outputs: frozenset[Node], readers: dict[Node, list[Group]]) -> list[Node]:
     """Members that are results, or that another group reads."""
-    wanted = [n for n in group.at if n in outputs or any(g is not group for g in readers.get(n, ()))]
+    wanted = [n for n in group.index_of if n in outputs or any(g is not group for g in readers.get(n, ()))]
     return sorted(wanted, key=lambda n: n.index)

@@ -220,11 +220,11 @@ class Dumper:
         if stage == "04_groups":
             lines = []
             for g in value.groups:
-                members = ", ".join(n.prim.name for n in (g.at or [g.library]))
+                members = ", ".join(n.prim.name for n in (g.index_of or [g.library]))
                 lines.append(
                     f"group {g.serial} level {g.level} domain {[v.extent for v in g.vars]} reduced {[v.extent for v in g.reduced]}: {members}"
                 )
-            lines += [f"cut {c.producer!r} | {c.consumer!r} [{c.rule}] {c.reason}" for c in value.cuts]
+            lines += [f"cut {c.producer!r} | {c.consumer!r} [{c.rule}] {c.reason}" for c in value.refusals]
             self.write(f"{stage}.txt", named("\n".join(lines) + "\n"))
         elif stage == "05_kernels":
             self.write(

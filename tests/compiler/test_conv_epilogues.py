@@ -11,7 +11,7 @@ from compiler.cases import arrays, parse
 from compiler.cases.convolutions import plain_conv
 
 from hybridgpu.compiler.passes.library import conv_epilogues
-from hybridgpu.compiler.passes.library.conv_epilogues import join_convolutions, why_not_joined
+from hybridgpu.compiler.passes.library.conv_epilogues import fuse_conv_epilogues, why_not_fused
 from hybridgpu.compiler.primitives import builder
 from hybridgpu.compiler.reference import evaluate
 from hybridgpu.compiler.target import CUDA
@@ -94,7 +94,7 @@ def test_what_is_left(name):
     inputs = arrays(graph, 1)
     for numeric, left in zip(("strict", "fast"), wanted, strict=True):
         target = LIBRARY.with_numeric(numeric)
-        joined = join_convolutions(graph, target, lambda node: False, frozenset(range(1, 5)))
+        joined = fuse_conv_epilogues(graph, target, lambda node: False, frozenset(range(1, 5)))
         convolutions = [n for n in joined.nodes if n.prim.name in ("conv", "affine_conv")]
         assert [n.prim.name for n in convolutions] == ["conv" if left is None else "affine_conv"]
         for got, want in zip(evaluate(joined, inputs), evaluate(graph, inputs), strict=True):
@@ -104,7 +104,7 @@ def test_what_is_left(name):
             for n in joined.nodes:
                 behind |= {n} if behind.intersection(n.inputs) else set()
             assert sorted(n.prim.name for n in behind) == sorted(["affine_conv", *left])
-    said = why_not_joined(graph, LIBRARY, lambda node: False)
+    said = why_not_fused(graph, LIBRARY, lambda node: False)
     (conv,) = (n for n in graph.nodes if n.prim.name == "conv")
     assert why in said(conv)
     assert not any(said(n) for n in graph.nodes if n is not conv)
@@ -135,15 +135,15 @@ def test_what_is_refused(name):
     x, w, c = (b.input(parse(t), f"x{k}") for k, t in enumerate(types))
     graph = b.finish([make(b, y := plain_conv(b, x, w), c)])
     target = LIBRARY.with_numeric("fast")
-    assert join_convolutions(graph, target, lambda node: False, frozenset({1, 2})) is graph
-    assert why in why_not_joined(graph, target, lambda node: False)(y)
+    assert fuse_conv_epilogues(graph, target, lambda node: False, frozenset({1, 2})) is graph
+    assert why in why_not_fused(graph, target, lambda node: False)(y)
 
 
 @pytest.mark.parametrize(("largest", "joined"), [(179, False), (180, True)])
 def test_more_elements_than_cudnn_counts(largest, joined, monkeypatch):
-    monkeypatch.setattr(conv_epilogues, "_LARGEST", largest)
+    monkeypatch.setattr(conv_epilogues, "_MAX_ELEMENTS", largest)
     graph = graph_of(lambda b, y, c, s, t, r: y + of(b, c))
-    assert (join_convolutions(graph, LIBRARY, lambda node: False, frozenset()) is not graph) is joined
+    assert (fuse_conv_epilogues(graph, LIBRARY, lambda node: False, frozenset()) is not graph) is joined
 
 
 @pytest.mark.parametrize("constant", range(1, 5))
@@ -151,7 +151,7 @@ def test_a_scale_is_joined_where_all_that_it_meets_is_constant(constant):
     """The weight, the bias, the scale and the shift: without one of them, what is left is a kernel, which does it all."""
     graph = graph_of(lambda b, y, c, s, t, r: normalised(b, y, c, s, t))
     known = frozenset(range(1, 5)) - {constant}
-    assert join_convolutions(graph, LIBRARY.with_numeric("fast"), lambda node: False, known) is graph
+    assert fuse_conv_epilogues(graph, LIBRARY.with_numeric("fast"), lambda node: False, known) is graph
 
 
 @pytest.mark.parametrize(
@@ -159,6 +159,6 @@ def test_a_scale_is_joined_where_all_that_it_meets_is_constant(constant):
 )
 def test_what_is_not_asked_for(target, kernel):
     graph = graph_of(lambda b, y, c, s, t, r: y + of(b, c))
-    assert join_convolutions(graph, target, lambda node: kernel, frozenset()) is graph
-    said = why_not_joined(graph, target, lambda node: kernel)
+    assert fuse_conv_epilogues(graph, target, lambda node: kernel, frozenset()) is graph
+    said = why_not_fused(graph, target, lambda node: kernel)
     assert all(said(n) == "" for n in graph.nodes) or kernel

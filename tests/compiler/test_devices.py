@@ -98,8 +98,8 @@ def test_bytes_of_a_processor_cost_what_the_level_costs_that_holds_them():
 def test_seconds_stand_in_the_records_alone():
     """A module's constant that is a tiny number is a time or a rate of a device, except for those that are listed."""
     thresholds = {
-        ("split_scatters", "_LEAST"),  # seconds that are worth a look
-        ("scatter_cost", "_EQUAL"),  # seconds that make no difference
+        ("split_scatters", "_MIN_SECONDS"),  # seconds that are worth a look
+        ("scatter_cost", "_EQUAL_SECONDS"),  # seconds that make no difference
     }
     found = set()
     folder = Path(hybridgpu.compiler.__file__).parent

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from compiler.cases import parse
 
-from hybridgpu.compiler.passes.precision.exact_extrema import changes, compare_in_memory
+from hybridgpu.compiler.passes.precision.exact_extrema import bits_may_change, materialize_compared
 from hybridgpu.compiler.primitives import builder
 from hybridgpu.compiler.target import CPU
 from hybridgpu.dtypes import f16, f32, f64
@@ -49,7 +49,7 @@ def test_values_that_may_be_others_the_next_time(name):
     make, strict, fast = VALUES[name]
     b = builder()
     node = make(b, *(b.input(parse(f"{t}[6,6]"), t) for t in ("f32", "f16", "i32")))
-    assert (changes(True)(node), changes(False)(node)) == (strict, fast)
+    assert (bits_may_change(True)(node), bits_may_change(False)(node)) == (strict, fast)
 
 
 def extreme(b, z, how="amax"):
@@ -76,7 +76,7 @@ def test_what_is_written_before(name, numeric):
     b = builder()
     x = b.input(parse("f32[6,6]"), "x")
     z = x * 2.0 + 1.0
-    graph = compare_in_memory(b.finish([make(b, z, x)]), replace(CPU, numeric=numeric))
+    graph = materialize_compared(b.finish([make(b, z, x)]), replace(CPU, numeric=numeric))
     copies = [n for n in graph.nodes if n.prim.name == "copy"]
     assert len(copies) == (wanted and numeric == "fast")
     readers = [n.prim.name for n in graph.nodes if any(i in copies for i in n.inputs)]

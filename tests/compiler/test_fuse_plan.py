@@ -50,20 +50,20 @@ def certify(graph: Graph, plan: FusionPlan, target: Any) -> None:
     home: dict[Node, int] = {}
     repeated: set[Node] = set()
     for k, g in enumerate(plan.groups):
-        members = [g.library] if g.library is not None else list(g.at)
+        members = [g.library] if g.library is not None else list(g.index_of)
         assert members
         for node in members:
             if node in home:
                 repeated.add(node)
             home[node] = k
         if g.library is None:
-            assert len(g.at) <= target.max_nodes
+            assert len(g.index_of) <= target.max_nodes
             assert (
-                len({n for n in g.pending if n.prim.family != "leaf" or n.prim.name == "input"}) <= target.max_arguments
+                len({n for n in g.reads if n.prim.family != "leaf" or n.prim.name == "input"}) <= target.max_arguments
             )
-    explained = {cut.producer for cut in plan.cuts}
+    explained = {cut.producer for cut in plan.refusals}
     for k, g in enumerate(plan.groups):
-        for read in g.pending:
+        for read in g.reads:
             node = behind(read, RESHAPES)
             if node.prim.family in ("leaf", "view"):
                 continue
@@ -75,7 +75,7 @@ def certify(graph: Graph, plan: FusionPlan, target: Any) -> None:
     for out in graph.outputs:
         assert out in home and out not in repeated
     assert all(node.prim.family == "elementwise" for node in repeated)
-    assert all(cut.rule and cut.reason for cut in plan.cuts)
+    assert all(cut.rule and cut.reason for cut in plan.refusals)
 
 
 @pytest.mark.parametrize("target", [CPU, CUDA], ids=lambda t: t.name)
@@ -305,7 +305,7 @@ def test_readers_of_one_array_become_one_as_far_as_there_is_room(limit, rule):
     for target in (CPU, CUDA):
         for most in range(4, 14):
             _, plan = fused(b.finish(outs, "siblings"), target.changed(**{limit: most}))
-            sizes = [len(g.at) if rule == "size" else len(g.pending) for g in plan.groups]
+            sizes = [len(g.index_of) if rule == "size" else len(g.reads) for g in plan.groups]
             each = 2 if rule == "size" else 1 + 2
             room = most // 2 if rule == "size" else (most - 1) // 2  # of outputs that a kernel may have
             assert len(sizes) == -(-6 // min(room, 6)) and each <= max(sizes) <= most

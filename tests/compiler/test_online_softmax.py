@@ -15,7 +15,7 @@ from hybridgpu.backends.cuda.driver import module_source
 from hybridgpu.compiler.ir import Builder, Graph, Node, tensor_type
 from hybridgpu.compiler.ir.verify import verify
 from hybridgpu.compiler.passes.canonicalize.simplify import simplify
-from hybridgpu.compiler.passes.reductions.online_softmax import merge_exponentials
+from hybridgpu.compiler.passes.reductions.online_softmax import use_online_softmax
 from hybridgpu.compiler.pipeline import compile_graph
 from hybridgpu.compiler.primitives import builder
 from hybridgpu.compiler.reference import evaluate
@@ -74,7 +74,7 @@ ROWS: list[tuple[tuple[int, ...], tuple[int, ...]]] = [
 @pytest.mark.parametrize("make", MAKERS)
 def test_values_and_traffic(make, shape, axes, cuda_driver):
     graph = graph_of(MAKERS[make], shape, axes)
-    merged = merge_exponentials(simplify(graph), SMALL)
+    merged = use_online_softmax(simplify(graph), SMALL)
     verify(merged)
     assert len(merged.nodes) > len(simplify(graph).nodes)
     x = (np.random.default_rng(5).normal(size=shape) * 8 + 3).astype(np.float32)
@@ -180,7 +180,7 @@ def squared(b: Builder, x: Node, axes: tuple[int, ...]) -> Node:
 @pytest.mark.parametrize("make", [unlike, of_another, the_least, squared], ids=lambda f: f.__name__)
 def test_what_is_none(make):
     graph = simplify(graph_of(make, (8, 1 << 20), (1,)))
-    assert merge_exponentials(graph, CUDA) is graph
+    assert use_online_softmax(graph, CUDA) is graph
 
 
 @pytest.mark.skipif(not has_nvrtc(), reason="needs NVRTC")

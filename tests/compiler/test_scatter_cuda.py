@@ -17,7 +17,12 @@ import hybridgpu as mx
 from hybridgpu import autograd, gluon, nd
 from hybridgpu.backends.cpu.backend import cpu_backend
 from hybridgpu.compiler.ir import tensor_type
-from hybridgpu.compiler.passes.reductions.scatter_cost import Form, Work, choose, seconds
+from hybridgpu.compiler.passes.reductions.scatter_cost import (
+    ScatterConfig,
+    ScatterWorkload,
+    choose_config,
+    estimate_seconds,
+)
 from hybridgpu.compiler.pipeline import compile_graph
 from hybridgpu.compiler.primitives import builder
 from hybridgpu.compiler.program import HostStep, KernelStep
@@ -129,7 +134,11 @@ def test_any_shape_in_any_form(cuda_driver, data):
     i = b.input(tensor_type(tuple(where), i32), "i")
     graph = b.finish(list(make(b, g, i)), "any")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(cuda_scatter, "choose", lambda w, target, usual: Form(lanes if w.columns > 1 else 1, 16, rows))
+        patch.setattr(
+            cuda_scatter,
+            "choose_config",
+            lambda w, target, usual_columns: ScatterConfig(lanes if w.columns > 1 else 1, 16, rows),
+        )
         program = compile_graph(graph, CUDA)
     assert kinds(program).count("scatter") == 1
     rng = np.random.default_rng(data.draw(st.integers(0, 99)))
@@ -147,7 +156,7 @@ def test_any_shape_in_any_form(cuda_driver, data):
 @pytest.mark.parametrize("rows", [1, 3, 7, 11, 12, 40, 120])
 def test_a_block_looks_through_the_updates_of_its_rows_alone(rows, cuda_driver, monkeypatch):
     """Ten examples with twelve rows each: blocks have part of one's rows, or those of several."""
-    monkeypatch.setattr(cuda_scatter, "choose", lambda work, target, usual: Form(1, 512, rows))
+    monkeypatch.setattr(cuda_scatter, "choose_config", lambda work, target, usual_columns: ScatterConfig(1, 512, rows))
     graph = graph_of(lambda b, g, i: b.scatter_along(g, i, axis=1, extent=12), ((10, 70), f32), ((10, 70), i32))
     program = compile_graph(graph, CUDA)
     rng = np.random.default_rng(0)
@@ -214,14 +223,14 @@ def test_few_rows_are_summed_in_parts(case, dtype, cuda_driver):
 @pytest.mark.parametrize("shape", [(10_000, 64, 8192), (50_000, 128, 2048), (1000, 1, 1 << 20), (7, 1024, 100)])
 def test_the_chosen_form_is_the_fastest_of_all(shape, target):
     rows, columns, updates = shape
-    work = Work(rows, 1, updates, columns, 4 if columns % 4 == 0 else 1, 4, 4)
-    form = choose(work, target)
-    assert form.rows <= form.most
-    every = [seconds(work, replace(form, rows=r), target) for r in range(1, min(form.most, rows) + 1)]
+    work = ScatterWorkload(rows, 1, updates, columns, 4 if columns % 4 == 0 else 1, 4, 4)
+    form = choose_config(work, target)
+    assert form.rows <= form.row_capacity
+    every = [estimate_seconds(work, replace(form, rows=r), target) for r in range(1, min(form.row_capacity, rows) + 1)]
     assert form.seconds <= 1.5 * min(every)
-    held = form.most * form.lanes * work.vector * work.held
-    assert form.shared(work) in (0, held) and held + 20 * 1024 <= (
-        target.gpu.shared_bytes if form.shared(work) else 48 * 1024
+    held = form.row_capacity * form.lanes * work.vector * work.accumulator_bytes
+    assert form.shared_bytes(work) in (0, held) and held + 20 * 1024 <= (
+        target.gpu.shared_bytes if form.shared_bytes(work) else 48 * 1024
     )
 
 
@@ -243,9 +252,9 @@ def test_the_number_of_updates_does_not_change_the_text(columns):
 
 def test_a_large_table_that_is_looked_up_often_has_more_room_on_chip():
     """The gradient of a language model's table: blocks look through many positions for each row."""
-    few, many = (choose(Work(50257, 1, n, 768, 4, 4, 4), CUDA) for n in (512, 16384))
-    assert few.shared(Work(50257, 1, 512, 768, 4, 4, 4)) == 0
-    assert many.most > 3 * few.most and many.seconds < 1.6e-4
+    few, many = (choose_config(ScatterWorkload(50257, 1, n, 768, 4, 4, 4), CUDA) for n in (512, 16384))
+    assert few.shared_bytes(ScatterWorkload(50257, 1, 512, 768, 4, 4, 4)) == 0
+    assert many.row_capacity > 3 * few.row_capacity and many.seconds < 1.6e-4
 
 
 def test_nor_does_the_batch():

@@ -11,7 +11,7 @@ from compiler.cases import arrays, parse
 
 from hybridgpu.compiler.ir import Builder, Graph, Node
 from hybridgpu.compiler.passes.differentiate import differentiate, residuals
-from hybridgpu.compiler.passes.library.shared_residuals import choose, written_operands
+from hybridgpu.compiler.passes.library.shared_residuals import choose_residuals, materialized_operands
 from hybridgpu.compiler.pipeline import left_to_library
 from hybridgpu.compiler.primitives import builder
 from hybridgpu.compiler.reference import evaluate
@@ -165,7 +165,7 @@ def test_where_operands_of_a_library_lie(name, library):
     b = builder()
     operand, wanted = OPERANDS[name](b, dense(b, b.input(parse(ROWS), "x"), "w"))
     v = b.input(parse(f"f32[{operand.shape[1]},512]"), "v")
-    found = written_operands(b.finish([b.dot(operand, v)]), lambda node: library, True)
+    found = materialized_operands(b.finish([b.dot(operand, v)]), lambda node: library, True)
     assert found == ([wanted] if library and wanted is not None else [])
 
 
@@ -173,7 +173,7 @@ def test_where_the_operand_of_a_convolution_lies():
     b = builder()
     made = b.tanh(conv(b, b.input(parse(PLANES), "x"), "w"))
     again = conv(b, b.reshape(made, (8, 16, 28, 28)), "v")
-    assert written_operands(b.finish([again]), lambda node: True, True) == [made]
+    assert materialized_operands(b.finish([again]), lambda node: True, True) == [made]
 
 
 @pytest.mark.parametrize(("steps", "wanted"), [(23, True), (24, False)])
@@ -186,10 +186,10 @@ def test_what_is_made_of_far_away_values_is_not_kept(steps, wanted):
         return y
 
     graph, operand = made_by(net(chain, ROWS))
-    ends = written_operands(graph, lambda node: True, True)
+    ends = materialized_operands(graph, lambda node: True, True)
     (product,) = [n for n in graph.nodes if n.prim.name == "dot" and n is not graph.outputs[0]]
     assert ends == [operand]
-    assert (choose(ends, {product}, [product], [operand]) == [operand]) is wanted
+    assert (choose_residuals(ends, {product}, [product], [operand]) == [operand]) is wanted
 
 
 @pytest.mark.parametrize("reduction", ["sum", "amax"])

@@ -16,7 +16,7 @@ from ..devices.cpu import CpuConstants
 from ..ir.graph import NO_DERIVATIVE, RANDOM_STATE, Builder, Graph, Node, Provenance, reachable
 from ..primitives import TABLE
 from ..primitives.views import behind
-from .precision.exact_extrema import EXTREMES, changes, compared, shown
+from .precision.exact_extrema import EXTREMA, bits_may_change, comparisons, value_source
 
 __all__ = ["Derivative", "differentiate", "residuals"]
 
@@ -112,13 +112,13 @@ def _differentiate(
 
 def _changed(kept: Sequence[Node], value: dict[Node, Node], made: Graph, exact: bool) -> list[Node]:
     """The extremes among what is kept that ``made`` compares with an operand that it computes again, in other bits."""
-    extremes = [n for n in kept if n.prim.name in EXTREMES]
+    extremes = [n for n in kept if n.prim.name in EXTREMA]
     if not extremes:
         return []
-    pairs, change = compared(made), changes(exact)
+    pairs, change = comparisons(made), bits_may_change(exact)
     found = []
     for node in extremes:
-        operand = shown(value[node.inputs[0]])
+        operand = value_source(value[node.inputs[0]])
         if operand in pairs.get(value[node], ()) and change(operand):
             found.append(node)
     return found
@@ -193,16 +193,16 @@ def residuals(
     inputs, kept = taken(worth)
     if by_library is None:
         return kept
-    from .library.shared_residuals import choose, written_operands
+    from .library.shared_residuals import choose_residuals, materialized_operands
 
-    operands = [o for o in written_operands(graph, by_library, exact) if o not in worth]
+    operands = [o for o in materialized_operands(graph, by_library, exact) if o not in worth]
     operands = [
         o for o in operands if not (o.dtype.is_half and _reduced(o, readers))
     ]  # as outputs, but none must be kept
     if not operands:
         return kept
     more_inputs, more_kept = taken(worth.union(operands))
-    chosen = choose(operands, worth, {*inputs, *kept}, {*more_inputs, *more_kept})
+    chosen = choose_residuals(operands, worth, {*inputs, *kept}, {*more_inputs, *more_kept})
     return taken(worth.union(chosen))[1] if chosen else kept
 
 

@@ -20,7 +20,7 @@ from ..ir.graph import Builder, Graph, Node, constant_nodes
 from ..primitives import TABLE
 from ..target import Target
 from .parameter_folding import KEPT_FOR
-from .rewrite import rewritten
+from .rewrite import rewrite
 
 __all__ = ["DEEPEST", "PANELS", "pack_weights"]
 
@@ -51,7 +51,7 @@ def pack_weights(graph: Graph, fixed: Collection[int], target: Target) -> Graph:
         x, weight = node.inputs
         return _packed(b, new[x], new[weight], chosen[node])
 
-    return rewritten(graph, rule)
+    return rewrite(graph, rule)
 
 
 def _width(dot: Node, constant: Collection[Node], fast: bool) -> int:

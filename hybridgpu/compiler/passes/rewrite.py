@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A graph made again, node by node, with something else in place of some."""
+"""Graph rewriting: a graph rebuilt node by node, with replacements for some."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from collections.abc import Callable
 from ..ir.graph import Builder, Graph, Node
 from ..primitives import TABLE
 
-__all__ = ["rewritten"]
+__all__ = ["rewrite"]
 
 
-def rewritten(graph: Graph, rule: Callable[[Builder, Node, dict[Node, Node]], Node | None]) -> Graph:
-    """``graph`` with what ``rule`` makes of its nodes; inputs and outputs keep their positions.
+def rewrite(graph: Graph, rule: Callable[[Builder, Node, dict[Node, Node]], Node | None]) -> Graph:
+    """``graph`` with its nodes replaced by ``rule``; inputs and outputs keep their positions.
 
     Args:
         rule: (builder, node, what stands for every node before it) -> what stands for the node; None where it

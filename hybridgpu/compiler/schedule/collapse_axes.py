@@ -11,7 +11,7 @@ from __future__ import annotations
 from math import prod
 
 from ..ir.indexing import Expr, Quotient, Remainder, Var, divide, modulo, of_var
-from ..passes.fuse.group import splittable
+from ..passes.fuse.group import split_point
 from ..size_buckets import SHORT
 from .index_set_splitting import MAX_CONDITIONS
 from .scalar import Scalar, ScalarProgram
@@ -54,7 +54,7 @@ def _split(program: ScalarProgram) -> None:
 
 
 def _find_split(e: Expr) -> tuple[Var, int] | None:
-    found = splittable(e)
+    found = split_point(e)
     if found:
         return found
     for atom, _ in e.terms:

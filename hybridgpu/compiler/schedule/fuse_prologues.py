@@ -15,8 +15,8 @@ from dataclasses import replace
 from ...dataclass import dataclass
 from ..ir.graph import Node
 from ..ir.indexing import Var
-from ..passes.fuse import Cut, FusionPlan, Group
-from ..passes.fuse.group import describe, describe_two
+from ..passes.fuse import FusionPlan, Group, Refusal
+from ..passes.fuse.group import label, label_pair
 from ..passes.materialize import strided
 from ..primitives.views import behind
 from ..target import Target
@@ -52,14 +52,14 @@ def fuse_prologues(plan: FusionPlan, outputs: frozenset[Node], target: Target) -
     """
     readers = plan.readers()
     settled: dict[Node, list[Group]] = {}
-    refused: list[Cut] = []
+    refused: list[Refusal] = []
     gone: set[Group] = set()
     for producer in plan.groups:
-        if producer.library is not None or producer.contract is not None or producer.reduced:
+        if producer.library is not None or producer.contraction is not None or producer.reduced:
             continue
         if producer.scatter is not None:
             continue
-        stored = [n for n in producer.at if n in outputs or n in readers]
+        stored = [n for n in producer.index_of if n in outputs or n in readers]
         uses = [u for n in stored for g in readers.get(n, ()) for u in _uses(g, n, target)]
         if not uses:
             continue
@@ -67,21 +67,23 @@ def fuse_prologues(plan: FusionPlan, outputs: frozenset[Node], target: Target) -
         for use in uses:
             settled.setdefault(use.node, []).append(use.reader)
         if why is not None:
-            refused += [Cut(u.node, u.reader.anchor, *why) for u in {(u.node, u.reader): u for u in uses}.values()]
+            refused += [Refusal(u.node, u.reader.root, *why) for u in {(u.node, u.reader): u for u in uses}.values()]
             continue
         for use in uses:
             _fuse(producer, use)
         gone.add(producer)
     # what fusion said of these pairs holds no longer
     cuts = [
-        c for c in plan.cuts if c.rule != "memory" or not any(c.consumer in g.at for g in settled.get(c.producer, ()))
+        c
+        for c in plan.refusals
+        if c.rule != "memory" or not any(c.consumer in g.index_of for g in settled.get(c.producer, ()))
     ]
     return FusionPlan([g for g in plan.groups if g not in gone], cuts + refused)
 
 
 def _uses(reader: Group, node: Node, target: Target) -> Iterator[_Use]:
     """The operands of ``reader``'s product that are views of ``node``; of a convolution the first one may be."""
-    product = reader.contract
+    product = reader.contraction
     if product is None:
         return
     positions = [k for k, operand in enumerate(product.inputs) if behind(operand) is node]
@@ -97,11 +99,11 @@ def _uses(reader: Group, node: Node, target: Target) -> Iterator[_Use]:
 def _fuse(producer: Group, use: _Use) -> None:
     group = use.reader
     group.prologues[use.position] = producer
-    group.pending.pop(use.node, None)
-    group.memory.pop(use.node, None)
-    for read in producer.needed(use.node)[1]:
-        group.pending.setdefault(read, []).append(())
-        group.memory[read] = use.node
+    group.reads.pop(use.node, None)
+    group.must_be_materialized.pop(use.node, None)
+    for read in producer.backward_slice(use.node)[1]:
+        group.reads.setdefault(read, []).append(())
+        group.must_be_materialized[read] = use.node
 
 
 # -- whether it pays
@@ -118,23 +120,23 @@ def _refusal(
     """Rule and reason if what ``producer`` stores is better left in memory."""
     for n in stored:
         if n in outputs:
-            return "needed", f"{describe(n)} is a result, and in memory anyway"
+            return "needed", f"{label(n)} is a result, and in memory anyway"
         for g in readers.get(n, ()):
             if not any(u.reader is g and u.node is n for u in uses):
-                return "needed", "{} is in memory anyway, for {}".format(*describe_two(n, g.anchor))
-            if any(index for index in g.pending[n]):
-                return "needed", f"{describe(n)} is in memory anyway, for what follows the product"
+                return "needed", "{} is in memory anyway, for {}".format(*label_pair(n, g.root))
+            if any(index for index in g.reads[n]):
+                return "needed", f"{label(n)} is in memory anyway, for what follows the product"
     # what it takes to store and read back, and to compute as it is loaded
     kept, joined = target.launch_seconds, 0.0
     dearest = _PrologueCost(0.0, "", "")
     for n in stored:
-        members, read = producer.needed(n)
+        members, read = producer.backward_slice(n)
         kept += n.type.nbytes * target.byte_seconds + _seconds(members, read, n.size, target)
     together: dict[Group, tuple[set[Node], set[Node]]] = {}
     for use in uses:
-        members, read = producer.needed(use.node)
+        members, read = producer.backward_slice(use.node)
         # both operands of a product may be computed as it loads them
-        held, arrays = together.get(use.reader, ({*use.reader.members}, {*use.reader.pending}))
+        held, arrays = together.get(use.reader, ({*use.reader.members}, {*use.reader.reads}))
         together[use.reader] = held, arrays = held.union(members), arrays.union(read)
         if len(held) > target.max_nodes:
             return "size", "together the kernels would hold too many operations"
@@ -151,7 +153,7 @@ def _refusal(
     if joined <= kept:
         return None
     if len(uses) > 1:
-        return "recompute", f"{describe(stored[0])} would be computed for each of {len(uses)} products"
+        return "recompute", f"{label(stored[0])} would be computed for each of {len(uses)} products"
     return dearest.rule, dearest.reason
 
 
@@ -174,7 +176,7 @@ def _seconds(members: list[Node], read: list[Node], size: int, target: Target, t
 
 def _prologue_cost(producer: Group, use: _Use, both: bool, target: Target) -> _PrologueCost:
     """What it takes to compute an operand as it is loaded; ``both``: the other operand of the product is, too."""
-    product = use.reader.contract
+    product = use.reader.contraction
     assert product is not None
     if product.prim.name == "conv":
         return _conv_prologue_cost(producer, use, product, target)
@@ -195,7 +197,7 @@ def _conv_prologue_cost(producer: Group, use: _Use, conv: Node, target: Target) 
 
     times = recompute_factor(target, conv)
     if times is None:
-        return _PrologueCost(None, "panel", f"zeros would stand between the elements of {describe(use.node)}")
+        return _PrologueCost(None, "panel", f"zeros would stand between the elements of {label(use.node)}")
     apart = strided_in_rows(producer, use.operand)
     if target.name != "cpu":
         return _strided_refusal(apart, _MAX_STRIDED_BYTES_GPU) or _recompute_cost(use, times)
@@ -209,19 +211,19 @@ def _panel_prologue_cost(producer: Group, use: _Use, dot: Node, both: bool) -> _
     rows = panel_rows(m, k, itemsize)
     along = use.position == 0 or contiguous_along_k(dot)
     if not (rows if use.position == 0 else panel_columns(n, k, itemsize, along)):
-        return _PrologueCost(None, "panel", f"a panel of {describe(use.node)} would not fit a core's cache")
+        return _PrologueCost(None, "panel", f"a panel of {label(use.node)} would not fit a core's cache")
     if both and m > rows:
         return _PrologueCost(
-            None, "panel", f"{describe(use.node)} would be computed again for every panel of the other operand"
+            None, "panel", f"{label(use.node)} would be computed again for every panel of the other operand"
         )
     apart = strided_array(_computed_operand(producer, use, along))
     if use.operand.ndim > 2 and use.operand.shape[-1] * use.operand.shape[-2] < _MIN_MATRIX_ELEMENTS:
         return _PrologueCost(
-            None, "order", f"matrices of so few elements of {describe(use.node)} are computed better many at a time"
+            None, "order", f"matrices of so few elements of {label(use.node)} are computed better many at a time"
         )
     refused = _strided_refusal(apart, _MAX_STRIDED_BYTES)
     if refused is None and dot.ndim == 2 and reduces_outermost(_strides(dot.inputs[0]), _strides(dot.inputs[1]), k):
-        reason = f"a panel of {describe(use.node)} would be compiled anew for each number of rows that are added up"
+        reason = f"a panel of {label(use.node)} would be compiled anew for each number of rows that are added up"
         return _PrologueCost(None, "panel", reason)
     return refused or _panel_cost(use, 1.0)
 
@@ -239,7 +241,7 @@ def _recompute_cost(use: _Use, times: float) -> _PrologueCost:
     """The price of an operand of which each element is computed so many ``times`` for each that the product has."""
     every = times * use.operand.size / use.node.size  # one matrix may be that of a whole batch
     often = f"{every:.0f} times" if every >= 1.5 else "more than once"
-    reason = f"{describe(use.node)} would be computed {often} an element, which costs more than keeping it in memory"
+    reason = f"{label(use.node)} would be computed {often} an element, which costs more than keeping it in memory"
     return _PrologueCost(times, "recompute", reason)
 
 
@@ -247,7 +249,7 @@ def _panel_cost(use: _Use, times: float) -> _PrologueCost:
     """The price of an operand that is computed part after part, ``times`` in all."""
     if times * use.operand.size > use.node.size:
         return replace(_recompute_cost(use, times), times=times * _PANEL_OVERHEAD)
-    reason = f"{describe(use.node)} takes so much arithmetic that loops of its own are worth a way through memory"
+    reason = f"{label(use.node)} takes so much arithmetic that loops of its own are worth a way through memory"
     return _PrologueCost(_PANEL_OVERHEAD, "arithmetic", reason)
 
 
@@ -255,7 +257,7 @@ def _strided_refusal(apart: Node | None, nearby: int) -> _PrologueCost | None:
     """The reason if ``apart`` would be read in an order that memory is slow in."""
     if apart is None or apart.type.nbytes <= nearby:
         return None
-    return _PrologueCost(None, "order", f"{describe(apart)} would be read across its rows")
+    return _PrologueCost(None, "order", f"{label(apart)} would be read across its rows")
 
 
 def _computed_operand(producer: Group, use: _Use, along: bool) -> ComputedOperand:

@@ -13,7 +13,7 @@ from dataclasses import replace
 from ..ir.graph import Node
 from ..ir.indexing import linearize
 from ..passes.fuse import FusionPlan, Group
-from ..passes.fuse.group import bijective, describe, describe_two
+from ..passes.fuse.group import label, label_pair, row_major_vars
 from ..target import Target
 
 __all__ = ["fuse_scatter_epilogues"]
@@ -36,20 +36,20 @@ def fuse_scatter_epilogues(plan: FusionPlan, outputs: frozenset[Node], target: T
         if why:
             refused[node] = why
             continue
-        reader.updates = producer
-        del reader.pending[node]
-        reader.memory.pop(node, None)
-        for read, wanted in producer.pending.items():
-            reader.pending.setdefault(read, []).extend(wanted)
+        reader.scatter_source = producer
+        del reader.reads[node]
+        reader.must_be_materialized.pop(node, None)
+        for read, wanted in producer.reads.items():
+            reader.reads.setdefault(read, []).extend(wanted)
             readers[read] = list(dict.fromkeys(reader if g is producer else g for g in readers[read]))
         joined[node] = reader
     cuts = []
-    for c in plan.cuts:
+    for c in plan.refusals:
         if c.rule != "scatter" or c.producer not in {**joined, **refused}:
             cuts.append(c)
         elif c.producer in refused:
             cuts.append(replace(c, reason=f"{c.reason}: {refused[c.producer]}"))
-    gone = {g.updates for g in joined.values()}
+    gone = {g.scatter_source for g in joined.values()}
     return FusionPlan([g for g in plan.groups if g not in gone], cuts)
 
 
@@ -64,21 +64,21 @@ def _why_not_fused(
         return "it is a result, and in memory anyway"
     if others:
         return "several kernels read it"
-    if any(n is not node and (n in outputs or n in readers) for n in producer.at):
+    if any(n is not node and (n in outputs or n in readers) for n in producer.index_of):
         return "its updates are wanted in memory, too"
-    if reader.updates:
-        return f"its reader's kernel adds up {describe(reader.updates.anchor)}"
-    if reader.library or reader.contract or reader.reduced or reader.scatter:
-        return f"its kernel takes elementwise work on the table only, not {describe(reader.anchor)}"
-    offset = reader.refine(node)
-    order = bijective(offset, node.size) if offset is not None else None
+    if reader.scatter_source:
+        return f"its reader's kernel adds up {label(reader.scatter_source.root)}"
+    if reader.library or reader.contraction or reader.reduced or reader.scatter:
+        return f"its kernel takes elementwise work on the table only, not {label(reader.root)}"
+    offset = reader.affine_offset(node)
+    order = row_major_vars(offset, node.size) if offset is not None else None
     if offset is None or order is None or set(order) != set(reader.vars):
-        return f"{describe_two(reader.anchor, node)[0]} does not read each of its elements once"
-    stored = [n for n in reader.at if n in outputs or n in readers]
-    if any(linearize(reader.at[n], n.shape) != offset for n in stored):
-        return f"results of {describe(reader.anchor)} lie in another order"
+        return f"{label_pair(reader.root, node)[0]} does not read each of its elements once"
+    stored = [n for n in reader.index_of if n in outputs or n in readers]
+    if any(linearize(reader.index_of[n], n.shape) != offset for n in stored):
+        return f"results of {label(reader.root)} lie in another order"
     if target.name == "cpu" and all(n.dtype is not node.dtype for n in stored):
         return "no result has its type, so it would need memory of its own"
-    if len({**producer.pending, **reader.pending}) > target.max_arguments:
+    if len({**producer.reads, **reader.reads}) > target.max_arguments:
         return f"together the kernels would read more than {target.max_arguments} arrays"
     return ""

@@ -17,7 +17,7 @@ from math import prod
 
 from ..ir.graph import Node
 from ..ir.indexing import Expr
-from ..passes.fuse.group import bijective
+from ..passes.fuse.group import row_major_vars
 from .kernel import Kernel
 from .reduction_passes import PassPlan
 from .scalar import ScalarProgram
@@ -68,7 +68,7 @@ def _pairs(program: ScalarProgram, also_read: Collection[Node] = ()) -> list[tup
     points = prod(v.extent for v in program.vars)
     found = []
     for k, store in enumerate(program.stores):
-        if store.node.size != points or not points or bijective(store.offset, points) is None:
+        if store.node.size != points or not points or row_major_vars(store.offset, points) is None:
             continue
         for node, offset in offsets.items():
             alike = node.dtype == store.node.dtype and node.size == points and node not in also_read

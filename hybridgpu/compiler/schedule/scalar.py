@@ -29,7 +29,7 @@ from ..ir.indexing import (
     operands,
     substitute,
 )
-from ..passes.fuse.group import CONTRACTIONS, Group, destination, positions, reduced_index
+from ..passes.fuse.group import CONTRACTIONS, Group, reduction_operand_index, scatter_destination, scatter_positions
 from ..passes.materialize import SCATTERS
 
 __all__ = ["Reduction", "Scalar", "ScalarProgram", "Store", "is_combine", "operand_program", "scalar_program"]
@@ -207,13 +207,13 @@ class _Evaluator:
         node, index, conditions = key
         if node.prim.family == "view":
             return [(o.node, o.index, _conjunction(conditions, o.conditions)) for o in operands(node, index)]
-        if node not in self.group.at:
+        if node not in self.group.index_of:
             return []
         name = node.prim.name
         if node.prim.family == "elementwise":
             return [(i, index, conditions) for i in node.inputs]
         if node.prim.family == "reduce":
-            return [(node.inputs[0], reduced_index(self.group, node, index), ())]
+            return [(node.inputs[0], reduction_operand_index(self.group, node, index), ())]
         if name in ("take", "take_along"):
             key_at = self.position_key(key)
             found = self.memo.get(key_at)
@@ -240,8 +240,10 @@ class _Evaluator:
     def scatter_store(self, node: Node, index: Index) -> Store:
         """The store of a scatter's update at ``index``."""
         *_, updates, at = node.inputs
-        row = self.indirect_index(self.value(at, positions(node, index)), node.shape[node.params.get("axis", 0)])
-        place = destination(node, index, Expr(((row, 1),)))
+        row = self.indirect_index(
+            self.value(at, scatter_positions(node, index)), node.shape[node.params.get("axis", 0)]
+        )
+        place = scatter_destination(node, index, Expr(((row, 1),)))
         return Store(node, self.value(updates, index), linearize(place, node.shape), scattered=True)
 
     def indirect_index(self, position: Scalar, extent: int) -> Opaque:
@@ -259,7 +261,7 @@ class _Evaluator:
             return self.constant(node.params["value"], node.dtype)
         if node.prim.name == "iota":
             return self.index(index[node.params["axis"]], node.dtype)
-        if node not in self.group.at:
+        if node not in self.group.index_of:
             return self.load(node, linearize(index, node.shape), conditions)
         if node.prim.family == "reduce":
             return self.build_reduction(node, index)
@@ -296,11 +298,11 @@ class _Evaluator:
         return result
 
     def build_reduction(self, node: Node, index: Index) -> Scalar:
-        inner = reduced_index(self.group, node, index)
+        inner = reduction_operand_index(self.group, node, index)
         operand = self.memo[(node.inputs[0], inner, ())]
-        if node in self.group.sums:
+        if node in self.group.column_sums:
             return self.build_column_sum(node, index, operand)
-        if node in self.group.totals:
+        if node in self.group.full_reductions:
             return self.build_full_reduction(node, operand)
 
         def make() -> Scalar:
@@ -405,7 +407,7 @@ def scalar_program(
     evaluator = _Evaluator(group)
     stores = []
     for node in stored:
-        index = group.at[node]
+        index = group.index_of[node]
         if node.prim.name in SCATTERS:
             stores.append(evaluator.scatter_store(node, index))
         else:

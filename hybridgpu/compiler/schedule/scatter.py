@@ -13,7 +13,7 @@ from typing import Any
 
 from ..ir.graph import Node
 from ..ir.indexing import Var
-from ..passes.reductions.scatter_cost import choose, library_seconds, work_of
+from ..passes.reductions.scatter_cost import choose_config, estimate_library_seconds, scatter_workload
 from ..primitives.views import RESHAPES, behind
 from ..target import Target
 from .collapse_axes import collapse_axes
@@ -46,8 +46,8 @@ def why_no_scatter_kernel(target: Target, node: Node) -> str:
         return "truth values are no sum"
     if target.name == "cpu" or (node.dtype.is_float and target.numeric == "strict"):
         return ""  # in any other order sums would differ from run to run
-    work = work_of(node)
-    ours, theirs = choose(work, target).seconds, library_seconds(work, target)
+    work = scatter_workload(node)
+    ours, theirs = choose_config(work, target).seconds, estimate_library_seconds(work, target)
     if ours <= _MIN_LIBRARY_GAIN * theirs:
         return ""
     return f"{work.updates:,} updates: by the model {ours * 1e6:.0f} us in a kernel, {theirs * 1e6:.0f} us in a library"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Convolutions with fewer products: taps that meet nothing but padding, and kernels wider than their operand.
+"""Convolution rewrites: without taps that meet padding alone, and with operand and kernel swapped where that is less work.
 
 A product with a convolution's own zeros is no part of its result here, whatever the weight holds there (an
 infinity, too). The derivative of a convolution by its operand is where such kernels come from: a kernel as
@@ -13,24 +13,24 @@ from math import prod
 
 from ...ir.graph import Builder, Node
 
-__all__ = ["exchanged", "trimmed", "turned"]
+__all__ = ["cancel_reversal", "swap_operands", "trim_kernel"]
 
-_WIDER = 4  #: times more taps than elements from which an exchange pays: it transposes the result
+_MIN_KERNEL_RATIO = 4  #: times more taps than elements from which an exchange pays: it transposes the result
 
 
-def _useful(extent: int, taps: int, out: int, stride: int, low: int, dilate: int) -> range:
+def _live_taps(extent: int, taps: int, out: int, stride: int, low: int, dilate: int) -> range:
     """The taps from the first to the last one that meets an element (or a zero between two) at some result."""
     first = max(0, -(-(low - (out - 1) * stride) // dilate))
     last = min(taps - 1, (low + extent - 1) // dilate)
     return range(first, last + 1)
 
 
-def trimmed(b: Builder, node: Node, inputs: Sequence[Node]) -> Node | None:
-    """Leave out the ends of a kernel that only ever meet padding, as most of 3 x 3 does on a single pixel."""
+def trim_kernel(b: Builder, node: Node, inputs: Sequence[Node]) -> Node | None:
+    """Trim the ends of a kernel that only ever meet padding, as most of 3 x 3 does on a single pixel."""
     (x, w), p = inputs, node.params
     spans = [(d - 1) * base + 1 for d, base in zip(x.shape[2:], p["base_dilate"], strict=True)]
     columns = (spans, w.shape[2:], node.shape[2:], p["stride"], p["low"], p["dilate"])
-    kept = [_useful(*c) for c in zip(*columns, strict=True)]
+    kept = [_live_taps(*c) for c in zip(*columns, strict=True)]
     if any(not k for k in kept):
         return b.full(node.shape, 0, node.dtype)
     if all(len(k) == taps for k, taps in zip(kept, w.shape[2:], strict=True)):
@@ -43,13 +43,13 @@ def trimmed(b: Builder, node: Node, inputs: Sequence[Node]) -> Node | None:
     return b.conv(x, part, **{**p, "low": low, "high": high})
 
 
-def exchanged(b: Builder, node: Node, inputs: Sequence[Node]) -> Node | None:
-    """A kernel of far more taps than its operand has elements: the operand slides over the kernel instead.
+def swap_operands(b: Builder, node: Node, inputs: Sequence[Node]) -> Node | None:
+    """Swap a kernel of far more taps than its operand has elements with the operand, which slides over the kernel then.
 
     With both reversed, sample and output channel change places, and so do the two dilations.
     """
     (x, w), p = inputs, node.params
-    if prod(w.shape[2:]) < _WIDER * prod(x.shape[2:]):
+    if prod(w.shape[2:]) < _MIN_KERNEL_RATIO * prod(x.shape[2:]):
         return None
     groups = p["groups"]
     low, high = [], []
@@ -60,8 +60,8 @@ def exchanged(b: Builder, node: Node, inputs: Sequence[Node]) -> Node | None:
         low.append(lo + operand - kernel)
         high.append((s - 1) * stride - lo)
     y = b.conv(
-        _groups_inside(b, _reversed(b, w), groups),
-        _groups_outside(b, _reversed(b, x), groups),
+        _groups_inside(b, _reverse_spatial(b, w), groups),
+        _groups_outside(b, _reverse_spatial(b, x), groups),
         stride=p["stride"],
         low=tuple(low),
         high=tuple(high),
@@ -76,7 +76,7 @@ def exchanged(b: Builder, node: Node, inputs: Sequence[Node]) -> Node | None:
     return b.reshape(b.transpose(y, (2, 1, 0, *range(3, y.ndim))), node.shape)
 
 
-def turned(b: Builder, node: Node, inputs: Sequence[Node]) -> Node | None:
+def cancel_reversal(b: Builder, node: Node, inputs: Sequence[Node]) -> Node | None:
     """A result that is wanted reversed, of operands that are: all three as they lie, with the pads at the other ends."""
     conv, axes, perm = inputs[0], node.params["axes"], None
     if conv.prim.name == "transpose":
@@ -84,7 +84,7 @@ def turned(b: Builder, node: Node, inputs: Sequence[Node]) -> Node | None:
         conv, axes = conv.inputs[0], tuple(perm[a] for a in axes)
     if conv.prim.name != "conv" or not all(_is_reversed(i, a) for i in conv.inputs for a in axes):
         return None
-    (x, w), p = (_reversed_back(b, i, axes) for i in conv.inputs), conv.params
+    (x, w), p = (_without_reversal(b, i, axes) for i in conv.inputs), conv.params
     low, high = list(p["low"]), list(p["high"])
     for a in axes:
         k = a - 2
@@ -99,14 +99,14 @@ def _is_reversed(x: Node, axis: int) -> bool:
     return axis >= 2 and (x.shape[axis] == 1 or (x.prim.name == "reverse" and axis in x.params["axes"]))
 
 
-def _reversed_back(b: Builder, x: Node, axes: Sequence[int]) -> Node:
+def _without_reversal(b: Builder, x: Node, axes: Sequence[int]) -> Node:
     if x.prim.name != "reverse":
         return x
     rest = tuple(a for a in x.params["axes"] if a not in axes)
     return b.reverse(x.inputs[0], axes=rest) if rest else x.inputs[0]
 
 
-def _reversed(b: Builder, x: Node) -> Node:
+def _reverse_spatial(b: Builder, x: Node) -> Node:
     axes = tuple(a for a in range(2, x.ndim) if x.shape[a] > 1)
     return b.reverse(x, axes=axes) if axes else x
 

@@ -21,9 +21,9 @@ from ...ir.graph import Builder, Graph, Node, to_scalar
 from ...ir.types import tensor_type
 from ...primitives import TABLE
 from ...primitives.views import PLAIN_VIEWS
-from ..concat.split_wide_concats import APART
+from ..concat.split_wide_concats import NO_RECOMPUTE
 from ..pooling import disjoint_windows
-from ..rewrite import rewritten
+from ..rewrite import rewrite
 from . import conv_rewrites
 
 __all__ = ["simplify"]
@@ -45,7 +45,7 @@ def rule(*names: str) -> Callable[[Rule], Rule]:
 
 def simplify(graph: Graph) -> Graph:
     """An equal graph with fewer or cheaper nodes; inputs and outputs keep their positions."""
-    return rewritten(graph, lambda b, node, new: _rewrite(b, node, [new[i] for i in node.inputs]))
+    return rewrite(graph, lambda b, node, new: _rewrite(b, node, [new[i] for i in node.inputs]))
 
 
 def _rewrite(b: Builder, node: Node, inputs: Sequence[Node]) -> Node:
@@ -256,7 +256,7 @@ def _custom_gradient(b: Builder, node: Node, inputs: Sequence[Node]) -> Node | N
 @rule("copy")
 def _copy(b: Builder, node: Node, inputs: Sequence[Node]) -> Node | None:
     # materialize makes the copies that are needed
-    return None if APART in node.params else inputs[0]
+    return None if NO_RECOMPUTE in node.params else inputs[0]
 
 
 # -- views
@@ -377,7 +377,7 @@ def _reverse(b: Builder, node: Node, inputs: Sequence[Node]) -> Node | None:
     return None
 
 
-rule("reverse")(conv_rewrites.turned)
+rule("reverse")(conv_rewrites.cancel_reversal)
 
 
 @rule("conv")
@@ -393,9 +393,9 @@ def _conv(b: Builder, node: Node, inputs: Sequence[Node]) -> Node | None:
     return b.conv(x.inputs[0], inputs[1], **{**params, **wider})
 
 
-rule("conv")(conv_rewrites.trimmed)
-rule("conv")(conv_rewrites.exchanged)
-rule("sum")(disjoint_windows.gathered)
+rule("conv")(conv_rewrites.trim_kernel)
+rule("conv")(conv_rewrites.swap_operands)
+rule("sum")(disjoint_windows.fold_as_view)
 
 
 # -- sums pass by the zeros around what they add up, such as the gradient of a slice

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Products that are wanted transposed, as the gradient of a weight that the forward pass transposes.
+"""Transposed products, such as the gradient of a weight that the forward pass transposes, from transposed operands.
 
 The product of the transposed operands, in the other order, is the same sums in the order of memory; operands are read as
 they lie. On a host each element of such a result, written as it is computed, across its rows, would go to a cache line of
@@ -13,20 +13,22 @@ from collections.abc import Callable
 
 from ...ir.graph import Builder, Graph, Node
 from ...target import Target
-from ..rewrite import rewritten
+from ..rewrite import rewrite
 from .simplify import simplify
 
-__all__ = ["transpose_operands"]
+__all__ = ["transpose_dots"]
 
 
-def transpose_operands(graph: Graph, target: Target, wants_kernel: Callable[[Node], bool]) -> Graph:
+def transpose_dots(graph: Graph, target: Target, wants_kernel: Callable[[Node], bool]) -> Graph:
     """``graph`` with transposed operands in place of transposed products.
 
     Args:
         wants_kernel: function (dot node) -> True if a kernel is generated for it, which on a GPU needs no such change.
     """
     uses = Counter([*(i for n in graph.nodes for i in n.inputs), *graph.outputs])
-    found = {n for n in graph.nodes if _swaps(n) and n.inputs[0].prim.name == "dot" and uses[n.inputs[0]] == 1}
+    found = {
+        n for n in graph.nodes if _is_matrix_transpose(n) and n.inputs[0].prim.name == "dot" and uses[n.inputs[0]] == 1
+    }
     if target.name != "cpu":
         found = {n for n in found if not wants_kernel(n.inputs[0])}
     if not found:
@@ -40,10 +42,10 @@ def transpose_operands(graph: Graph, target: Target, wants_kernel: Callable[[Nod
         left, right = (b.transpose(new[x], perm) for x in product.inputs)
         return b.dot(right, left)
 
-    return simplify(rewritten(graph, rule))
+    return simplify(rewrite(graph, rule))
 
 
-def _swaps(node: Node) -> bool:
+def _is_matrix_transpose(node: Node) -> bool:
     """Whether a node is a matrix, or many, with rows and columns exchanged."""
     last = node.ndim - 1
     return node.prim.name == "transpose" and list(node.params["perm"]) == [*range(last - 1), last, last - 1]

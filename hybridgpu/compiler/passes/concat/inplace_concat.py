@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Joins whose parts are written where they belong.
+"""Zero-copy concat: producers store into slices of the result.
 
-Inside a map kernel a join is an index expression. But what other kernels compute, a row's softmax or a convolution,
-would first be stored and then copied into the join by one more kernel, which moves every byte three times. Such a join
-becomes the primitive ``join``: memory that its operands are parts of. The kernel of each operand stores into its part,
-a library that computes one is given the strides of the whole, and no step copies.
+Inside a map kernel a concat is an index expression. But what other kernels compute, a row's softmax or a convolution,
+would first be stored and then copied into the result by one more kernel, which moves every byte three times. Such a
+concat becomes the primitive ``join``: memory of which its operands are slices. The kernel of each operand stores into
+its slice, a library that computes one is given the strides of the whole, and no step copies.
 
-What follows the join element by element in the copying kernel is computed by each part instead. Operands that gain
-nothing, such as arguments, are copied by kernels of their own parts.
+Elementwise work that follows the concat in the copying kernel is computed by each producer instead. Operands that save
+nothing, such as arguments, are copied by kernels of their own.
 """
 
 from __future__ import annotations
@@ -22,32 +22,32 @@ from ...ir.indexing import Expr, Index, const
 from ...primitives import TABLE
 from ...primitives.views import RESHAPES, behind
 from ...target import Target
-from ..fuse import Cut, FusionPlan, Group
-from ..fuse.group import describe_two
+from ..fuse import FusionPlan, Group, Refusal
+from ..fuse.group import label_pair
 from ..materialize import PRODUCTS, SCATTERS, Materialized
 
-__all__ = ["Place", "places", "write_joins"]
+__all__ = ["BufferSlice", "concat_slices", "elide_concats"]
 
 #: bytes of a part that are neighbours, at least: memory is written in sectors of so many
-_RUN = GpuConstants.sector_bytes
-_SHARE = 0.5  #: of a join's bytes that are not moved, at least: each part is another text to compile
-_ALIGNED = {"cpu": 64, "cuda": 16}  #: bytes of which kernels take their pointers to be multiples
-_LIBRARY = (*PRODUCTS, "conv", "affine_conv", "conv_data")  #: primitives that a library computes into parts
-_TRIES = 4  #: times that what turns out to gain nothing is left out
-_PART = "part"  #: parameter of a copy: its number, so that no two parts are one node
+_MIN_RUN_BYTES = GpuConstants.sector_bytes
+_MIN_SAVED_FRACTION = 0.5  #: of a concat's bytes that are not moved, at least: each slice is another text to compile
+_ALIGNMENT = {"cpu": 64, "cuda": 16}  #: bytes of which kernels take their pointers to be multiples
+_LIBRARY_PRIMITIVES = (*PRODUCTS, "conv", "affine_conv", "conv_data")  #: primitives that a library computes into parts
+_MAX_TRIES = 4  #: times that what turns out to gain nothing is left out
+_COPY_NUMBER = "part"  #: parameter of a copy: its number, so that no two parts are one node
 
 
 @dataclass(frozen=True)
-class Place:
-    """Where an array lies as part of another: ``start`` elements behind its begin, with these ``strides``."""
+class BufferSlice:
+    """A slice of another array's memory: ``start`` elements behind its begin, with these ``strides``."""
 
     root: Node
     start: int
     strides: tuple[int, ...]
 
-    def moved(self, target: Target) -> int:
-        """How many elements a kernel's pointer is moved: to where the part begins, if vectors may begin there."""
-        return 0 if self.start * self.root.dtype.size % _ALIGNED[target.name] else self.start
+    def pointer_offset(self, target: Target) -> int:
+        """The offset of a kernel's pointer in elements: the slice's begin, if vectors may begin there; else 0."""
+        return 0 if self.start * self.root.dtype.size % _ALIGNMENT[target.name] else self.start
 
     def offset(self, index: Index, start: int) -> Expr:
         """The position of the element at ``index``, counted from ``start`` elements behind the begin of ``root``."""
@@ -57,17 +57,17 @@ class Place:
         return offset
 
 
-def places(graph: Graph) -> dict[Node, Place]:
-    """Where the operands of joins lie, for joins that are operands of others in the outermost one."""
-    found: dict[Node, Place] = {}
+def concat_slices(graph: Graph) -> dict[Node, BufferSlice]:
+    """The slices in which operands of zero-copy concats lie, those of nested ones in the outermost."""
+    found: dict[Node, BufferSlice] = {}
     for node in reversed(graph.nodes):
         if node.prim.name != "join":
             continue
         axis = node.params["axis"]
-        mine = found.get(node) or Place(node, 0, _strides(node.shape))
+        mine = found.get(node) or BufferSlice(node, 0, _strides(node.shape))
         at = mine.start
         for part in node.inputs:
-            found[part] = Place(mine.root, at, mine.strides)
+            found[part] = BufferSlice(mine.root, at, mine.strides)
             at += part.shape[axis] * mine.strides[axis]
     return found
 
@@ -77,39 +77,39 @@ def _strides(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 @dataclass(frozen=True)
-class _Gain:
-    """What other kernels store of an operand, which they need not, and the bytes that are not moved then."""
+class _Saving:
+    """The saving of an operand: arrays that other kernels need not store then, and the bytes that are not moved."""
 
-    made: frozenset[Node]
-    saved: int
+    sources: frozenset[Node]
+    bytes: int
 
 
 @dataclass(eq=False)
-class _Join:
-    """A value that a map kernel stores, made of a join element by element.
+class _Candidate:
+    """A candidate: a value that a map kernel computes from a concat, element by element, and stores.
 
     Attributes:
         stored: the value.
-        whole: the join.
+        concat: the concat.
         group: the map kernel.
-        gains: number of an operand of the join -> what it gains.
+        savings: number of an operand of the concat -> its saving.
     """
 
     stored: Node
-    whole: Node
+    concat: Node
     group: Group
-    gains: dict[int, _Gain]
+    savings: dict[int, _Saving]
 
     @property
     def axis(self) -> int:
-        axis: int = self.whole.params["axis"]
+        axis: int = self.concat.params["axis"]
         return axis
 
-    def parts(self) -> Iterator[tuple[int, int]]:
-        """The operands of each part: (first, last + 1). Neighbours that gain nothing are one part."""
+    def operand_ranges(self) -> Iterator[tuple[int, int]]:
+        """The operands of each slice: (first, last + 1). Neighbours that save nothing are one slice."""
         begin = None
-        for k in range(len(self.whole.inputs)):
-            if k in self.gains:
+        for k in range(len(self.concat.inputs)):
+            if k in self.savings:
                 if begin is not None:
                     yield begin, k
                 begin = None
@@ -117,107 +117,111 @@ class _Join:
             elif begin is None:
                 begin = k
         if begin is not None:
-            yield begin, len(self.whole.inputs)
+            yield begin, len(self.concat.inputs)
 
     def pays(self, target: Target) -> bool:
         """Whether what is neither stored nor read takes longer than starting kernels of parts that gain nothing."""
-        more = sum(first not in self.gains for first, _ in self.parts()) - 1
-        return bool(self.gains) and self.saved * target.byte_seconds > more * target.launch_seconds
+        more = sum(first not in self.savings for first, _ in self.operand_ranges()) - 1
+        return bool(self.savings) and self.saved_bytes * target.byte_seconds > more * target.launch_seconds
 
     def source(self) -> Node:
         """The first array that need not be stored."""
-        return next(n for n in self.group.pending if any(n in g.made for g in self.gains.values()))
+        return next(n for n in self.group.reads if any(n in g.sources for g in self.savings.values()))
 
     @property
-    def saved(self) -> int:
+    def saved_bytes(self) -> int:
         """Bytes that are neither stored nor read."""
-        return sum(g.saved for g in self.gains.values())
+        return sum(g.bytes for g in self.savings.values())
 
 
-def write_joins(
+def elide_concats(
     ready: Materialized,
     plan: FusionPlan,
-    fused: Callable[[Materialized], FusionPlan],
+    fuse_again: Callable[[Materialized], FusionPlan],
     target: Target,
-    kept: frozenset[int],
+    donated: frozenset[int],
 ) -> tuple[Materialized, FusionPlan]:
-    """``ready`` with joins whose parts are written where they belong, and its plan; both as they are where none gains.
+    """``ready`` with zero-copy concats, and its plan; both as they are where none saves anything.
 
     Args:
         plan: of ``ready``.
-        fused: makes a plan.
-        kept: numbers of results that are to be written over arguments, which other steps may still read then.
+        fuse_again: makes a plan.
+        donated: numbers of results that are to be written over arguments, which other steps may still read then.
     """
-    refused: list[Cut] = []
-    theirs = frozenset(ready.graph.outputs[k] for k in kept)
+    refused: list[Refusal] = []
+    theirs = frozenset(ready.graph.outputs[k] for k in donated)
     joins = list(_candidates(ready.graph, plan, target, theirs, refused))
-    for _ in range(_TRIES):
+    for _ in range(_MAX_TRIES):
         if not joins:
             break
-        other, parts = _rewritten(ready, joins)
-        found = fused(other)
+        other, parts = _rewrite(ready, joins)
+        found = fuse_again(other)
         whole = [
-            j for j in joins if not any(_scatters(part, found) for k, (part, _) in parts[j].items() if k not in j.gains)
+            j
+            for j in joins
+            if not any(_scatters(part, found) for k, (part, _) in parts[j].items() if k not in j.savings)
         ]
         if len(whole) < len(joins):
             for join in joins:
                 if join not in whole:
-                    one, other_one = describe_two(join.source(), join.stored)
+                    one, other_one = label_pair(join.source(), join.stored)
                     reason = f"{one} is copied into {other_one}, a part of which is scattered: that adds up in an array of its own"
-                    refused.append(Cut(join.source(), join.stored, "join", reason))
+                    refused.append(Refusal(join.source(), join.stored, "join", reason))
             joins = whole
             continue
-        failed = [(j, k) for j in joins for k in j.gains if not _gains(*parts[j][k], found)]
+        failed = [(j, k) for j in joins for k in j.savings if not _is_realized(*parts[j][k], found)]
         if not failed:
             if _seconds(other.graph, found, target) >= _seconds(ready.graph, plan, target):
                 break
             # (parts may be joins, too)
-            return write_joins(other, FusionPlan(found.groups, found.cuts + refused), fused, target, kept)
+            return elide_concats(other, FusionPlan(found.groups, found.refusals + refused), fuse_again, target, donated)
         for join, k in failed:
-            del join.gains[k]
+            del join.savings[k]
         joins = [j for j in joins if j.pays(target)]
-    return ready, FusionPlan(plan.groups, plan.cuts + refused)
+    return ready, FusionPlan(plan.groups, plan.refusals + refused)
 
 
 # -- which joins
 
 
 def _candidates(
-    graph: Graph, plan: FusionPlan, target: Target, kept: frozenset[Node], refused: list[Cut]
-) -> Iterator[_Join]:
-    """What map kernels store of joins, operands of which other kernels store."""
+    graph: Graph, plan: FusionPlan, target: Target, kept: frozenset[Node], refused: list[Refusal]
+) -> Iterator[_Candidate]:
+    """Concats that map kernels store, operands of which other kernels store."""
     readers, outputs = plan.readers(), set(graph.outputs)
-    homes = {n: g for g in plan.groups for n in g.at}
-    libraries = frozenset(g.library for g in plan.groups if g.library is not None and g.library.prim.name in _LIBRARY)
-    kernels = _Kernels(homes, libraries, readers, outputs, graph.uses(), target)
+    homes = {n: g for g in plan.groups for n in g.index_of}
+    libraries = frozenset(
+        g.library for g in plan.groups if g.library is not None and g.library.prim.name in _LIBRARY_PRIMITIVES
+    )
+    kernels = _Context(homes, libraries, readers, outputs, graph.uses(), target)
     for group in plan.groups:
-        others = group.library or group.contract or group.scatter or group.updates
-        if others is not None or group.reduced or group.sums or group.prologues:
+        others = group.library or group.contraction or group.scatter or group.scatter_source
+        if others is not None or group.reduced or group.column_sums or group.prologues:
             continue
-        stored = [n for n in group.at if n in outputs or any(g is not group for g in readers.get(n, ()))]
-        found = [j for n in stored if (j := _join_of(n, group, kernels, refused))]
+        stored = [n for n in group.index_of if n in outputs or any(g is not group for g in readers.get(n, ()))]
+        found = [j for n in stored if (j := _candidate_of(n, group, kernels, refused))]
         # the kernel is left with nothing to do, or is left alone
         if len(found) < len(stored) or kept.intersection(stored):
             continue
         for join in found:
             source = join.source()
-            one, other = describe_two(source, join.stored)
-            small = join.saved * target.byte_seconds <= target.launch_seconds
+            one, other = label_pair(source, join.stored)
+            small = join.saved_bytes * target.byte_seconds <= target.launch_seconds
             if target.resident != "never" and join.stored in readers and small:
                 reason = f"copying {one} into {other} as a step of one kernel takes less time than starting another"
-                refused.append(Cut(source, join.stored, "join", reason))
-            elif join.saved < _SHARE * join.stored.type.nbytes:
+                refused.append(Refusal(source, join.stored, "join", reason))
+            elif join.saved_bytes < _MIN_SAVED_FRACTION * join.stored.type.nbytes:
                 reason = f"the part of {one} in {other} is so small that a text of its own would gain little"
-                refused.append(Cut(source, join.stored, "join", reason))
+                refused.append(Refusal(source, join.stored, "join", reason))
             elif join.pays(target):
                 yield join
 
 
 @dataclass(frozen=True)
-class _Kernels:
-    """The group that computes a node, nodes that a library does, groups that read one, and the results of the graph."""
+class _Context:
+    """Context of the search: the group of each node, nodes of libraries, readers, and the results of the graph."""
 
-    homes: dict[Node, Group]
+    group_of: dict[Node, Group]
     libraries: frozenset[Node]
     readers: dict[Node, list[Group]]
     outputs: set[Node]
@@ -225,17 +229,17 @@ class _Kernels:
     target: Target
 
 
-def _join_of(stored: Node, group: Group, kernels: _Kernels, refused: list[Cut]) -> _Join | None:
-    """The first join that ``stored`` is made of and of which an operand gains; None without any."""
+def _candidate_of(stored: Node, group: Group, kernels: _Context, refused: list[Refusal]) -> _Candidate | None:
+    """The first concat that ``stored`` is computed from and of which an operand saves traffic; None without any."""
     stack, seen = [stored], {stored}
     while stack:
         node = stack.pop()
         if node.prim.name == "concat":
-            gains = _gaining(node, stored, group, kernels, refused)
+            gains = _savings(node, stored, group, kernels, refused)
             if gains:
-                return _Join(stored, node, group, gains)
+                return _Candidate(stored, node, group, gains)
             continue
-        if node.prim.family != "elementwise" or node not in group.at:
+        if node.prim.family != "elementwise" or node not in group.index_of:
             continue
         inner = node.inputs if node is not stored or node.prim.name != "copy" else [behind(node.inputs[0], RESHAPES)]
         new = [i for i in inner if i not in seen]
@@ -244,60 +248,62 @@ def _join_of(stored: Node, group: Group, kernels: _Kernels, refused: list[Cut]) 
     return None
 
 
-def _gaining(whole: Node, stored: Node, group: Group, kernels: _Kernels, refused: list[Cut]) -> dict[int, _Gain]:
-    """The operands of a join that other kernels than ``group`` store, or store what they are made of."""
-    found: dict[int, _Gain] = {}
-    homes = kernels.homes
+def _savings(whole: Node, stored: Node, group: Group, kernels: _Context, refused: list[Refusal]) -> dict[int, _Saving]:
+    """The savings of a concat's operands that other kernels than ``group`` store, or whose inputs they store."""
+    found: dict[int, _Saving] = {}
+    homes = kernels.group_of
     axis = whole.params["axis"]
     alone = prod(whole.shape[:axis]) == 1
     for k, operand in enumerate(whole.inputs):
         source = behind(operand, RESHAPES)
         if source.prim.family in ("view", "leaf"):
             continue
-        read = group.needed(source)[1] if source in group.at else [source]
+        read = group.backward_slice(source)[1] if source in group.index_of else [source]
         made = frozenset(n for n in read if n in homes and homes[n] is not group)
-        if operand in kernels.libraries and _alone(stored, whole, k, kernels.uses, kernels.outputs):
-            reason = _why_no_part(operand, _ends(whole)[k] * prod(operand.shape[axis + 1 :]), kernels.target)
+        if operand in kernels.libraries and _is_sole_use(stored, whole, k, kernels.uses, kernels.outputs):
+            reason = _why_no_library_slice(
+                operand, _operand_offsets(whole)[k] * prod(operand.shape[axis + 1 :]), kernels.target
+            )
             made = frozenset() if reason else frozenset((operand,))
             if reason:
-                refused.append(Cut(operand, stored, "join", reason))
+                refused.append(Refusal(operand, stored, "join", reason))
         if not made:
             continue
         run = prod(operand.shape[axis:]) * stored.dtype.size
-        if run < _RUN and not alone:
-            one, other = describe_two(next(n for n in read if n in made), stored)
+        if run < _MIN_RUN_BYTES and not alone:
+            one, other = label_pair(next(n for n in read if n in made), stored)
             reason = f"{one} is copied into {other}, where it has no more than {run} bytes in a row"
-            refused.append(Cut(next(n for n in read if n in made), stored, "join", reason))
+            refused.append(Refusal(next(n for n in read if n in made), stored, "join", reason))
             continue
         others = any(n in kernels.outputs or len(kernels.readers[n]) > 1 for n in made)
-        found[k] = _Gain(made, (1 if others else 2) * operand.type.nbytes)
+        found[k] = _Saving(made, (1 if others else 2) * operand.type.nbytes)
     return found
 
 
-def _why_no_part(node: Node, start: int, target: Target) -> str:
+def _why_no_library_slice(node: Node, start: int, target: Target) -> str:
     """Why a library does not write its result ``start`` elements behind the begin of a join, '' if it does."""
     if target.name != "cuda" or node.prim.name in PRODUCTS:
         return ""
-    one = describe_two(node, node)[0]
+    one = label_pair(node, node)[0]
     if len(node.inputs) > 3:  # an array behind the bias
         return f"what is added to {one} would have to lie as its part of the join does"
-    if start * node.dtype.size % _ALIGNED[target.name]:
-        return f"the part of {one} begins at no multiple of {_ALIGNED[target.name]} bytes, which cuDNN wants"
+    if start * node.dtype.size % _ALIGNMENT[target.name]:
+        return f"the part of {one} begins at no multiple of {_ALIGNMENT[target.name]} bytes, which cuDNN wants"
     return ""
 
 
 # -- the graph with them
 
 
-def _rewritten(
-    ready: Materialized, joins: Sequence[_Join]
-) -> tuple[Materialized, dict[_Join, dict[int, tuple[Node, frozenset[Node]]]]]:
+def _rewrite(
+    ready: Materialized, joins: Sequence[_Candidate]
+) -> tuple[Materialized, dict[_Candidate, dict[int, tuple[Node, frozenset[Node]]]]]:
     """``ready`` with these joins in memory; of each part, by its first operand, what stands there and what it gains by."""
     b = Builder(TABLE)
     new: dict[Node, Node] = {n: b.input(n.type, n.params["name"]) for n in ready.graph.inputs}
     of = {j.stored: j for j in joins}
     uses = ready.graph.uses()
-    parts: dict[_Join, dict[int, tuple[Node, frozenset[Node]]]] = {}
+    parts: dict[_Candidate, dict[int, tuple[Node, frozenset[Node]]]] = {}
     count = 0
     for node in ready.graph.nodes:
         if node in new:
@@ -310,13 +316,13 @@ def _rewritten(
         if node.prim.name == "copy":  # whoever reads it asked for it; what lies there is the value
             b.prov = node.inputs[0].prov
         operands, mine = [], parts.setdefault(join, {})
-        for first, last in join.parts():
-            value = _part(b, new, join, first, last)
-            if not (first in join.gains and _alone(join.stored, join.whole, first, uses, ready.graph.outputs)):
-                value = b.apply(TABLE["copy"], (value,), {_PART: count})
+        for first, last in join.operand_ranges():
+            value = _operand_slice(b, new, join, first, last)
+            if not (first in join.savings and _is_sole_use(join.stored, join.concat, first, uses, ready.graph.outputs)):
+                value = b.apply(TABLE["copy"], (value,), {_COPY_NUMBER: count})
                 count += 1
             operands.append(value)
-            made = join.gains[first].made if first in join.gains else ()
+            made = join.savings[first].sources if first in join.savings else ()
             mine[first] = value, frozenset(new[n] for n in made)
         new[node] = b.reshape(b.apply(TABLE["join"], operands, {"axis": join.axis}), node.shape)
     graph = b.finish([behind(new[o], RESHAPES) for o in ready.graph.outputs], ready.graph.name)
@@ -324,7 +330,7 @@ def _rewritten(
     return Materialized(graph, ready.types, frozenset(new[n] for n in ready.generated_dots) & left), parts
 
 
-def _alone(stored: Node, whole: Node, k: int, uses: dict[Node, list[Node]], outputs: Collection[Node]) -> bool:
+def _is_sole_use(stored: Node, whole: Node, k: int, uses: dict[Node, list[Node]], outputs: Collection[Node]) -> bool:
     """Whether nothing but the join ``whole``, which is ``stored``, reads its ``k``-th operand, or stores anything of it."""
     operand = whole.inputs[k]
     if stored.prim.name != "copy" or behind(stored.inputs[0], RESHAPES) is not whole:
@@ -334,10 +340,10 @@ def _alone(stored: Node, whole: Node, k: int, uses: dict[Node, list[Node]], outp
     return len(uses[operand]) == 1 and len(uses[whole]) == 1 and whole.inputs.count(operand) == 1
 
 
-def _part(b: Builder, new: dict[Node, Node], join: _Join, first: int, last: int) -> Node:
+def _operand_slice(b: Builder, new: dict[Node, Node], join: _Candidate, first: int, last: int) -> Node:
     """What is stored of the operands ``first`` … ``last - 1``."""
-    whole, axis = join.whole, join.axis
-    ends = _ends(whole)
+    whole, axis = join.concat, join.axis
+    ends = _operand_offsets(whole)
     low = tuple(ends[first] if k == axis else 0 for k in range(whole.ndim))
     high = tuple(ends[last] if k == axis else d for k, d in enumerate(whole.shape))
     found: dict[Node, Node] = {}
@@ -346,7 +352,7 @@ def _part(b: Builder, new: dict[Node, Node], join: _Join, first: int, last: int)
         """What has to be cut before ``node``, if its operands are."""
         if node is join.stored and node.prim.name == "copy":
             return [behind(node.inputs[0], RESHAPES)] if node.shape != whole.shape else node.inputs
-        made = node.prim.family == "elementwise" and node in join.group.at
+        made = node.prim.family == "elementwise" and node in join.group.index_of
         return node.inputs if made else ()
 
     stack = [join.stored]
@@ -360,7 +366,7 @@ def _part(b: Builder, new: dict[Node, Node], join: _Join, first: int, last: int)
         if needed:
             stack += needed
             continue
-        if node.prim.name == "concat" and node.params["axis"] == axis and _ends(node) == ends:
+        if node.prim.name == "concat" and node.params["axis"] == axis and _operand_offsets(node) == ends:
             found[node] = b.concat([new[i] for i in node.inputs[first:last]], axis)
         elif not inner(node):
             found[node] = b.slice(new[node], low, high)
@@ -371,8 +377,8 @@ def _part(b: Builder, new: dict[Node, Node], join: _Join, first: int, last: int)
     return found[join.stored]
 
 
-def _ends(whole: Node) -> list[int]:
-    """Where the operands of a join begin, and the extent of its axis."""
+def _operand_offsets(whole: Node) -> list[int]:
+    """The offsets at which the operands of a concat begin, and the extent of its axis."""
     found = [0]
     for i in whole.inputs:
         found.append(found[-1] + i.shape[whole.params["axis"]])
@@ -382,22 +388,22 @@ def _ends(whole: Node) -> list[int]:
 # -- whether they gain
 
 
-def _gains(part: Node, by: frozenset[Node], plan: FusionPlan) -> bool:
+def _is_realized(part: Node, by: frozenset[Node], plan: FusionPlan) -> bool:
     """Whether the kernel that writes a part computes what else would go through memory."""
     if part.prim.name == "join" or (part in by and any(g.library is part for g in plan.groups)):
         return True
-    home = _home(part, plan)
-    return home is not None and not _scatters(part, plan) and not by.isdisjoint(home.at)
+    home = _group_of(part, plan)
+    return home is not None and not _scatters(part, plan) and not by.isdisjoint(home.index_of)
 
 
 def _scatters(part: Node, plan: FusionPlan) -> bool:
     """Whether the kernel that writes a part scatters: it adds up in its result's memory as if this were an array."""
-    home = _home(part, plan)
-    return home is not None and (home.scatter is not None or home.updates is not None)
+    home = _group_of(part, plan)
+    return home is not None and (home.scatter is not None or home.scatter_source is not None)
 
 
-def _home(part: Node, plan: FusionPlan) -> Group | None:
-    return next((g for g in plan.groups if part in g.at), None)
+def _group_of(part: Node, plan: FusionPlan) -> Group | None:
+    return next((g for g in plan.groups if part in g.index_of), None)
 
 
 def _seconds(graph: Graph, plan: FusionPlan, target: Target) -> float:
@@ -408,6 +414,8 @@ def _seconds(graph: Graph, plan: FusionPlan, target: Target) -> float:
         if group.library is not None:
             continue
         starts += 1
-        moved += sum(min(n.size, max(group.points, 1)) * n.dtype.size for n in group.pending if n.prim.name != "full")
-        moved += sum(n.type.nbytes for n in group.at if n in outputs or any(g is not group for g in readers.get(n, ())))
+        moved += sum(min(n.size, max(group.points, 1)) * n.dtype.size for n in group.reads if n.prim.name != "full")
+        moved += sum(
+            n.type.nbytes for n in group.index_of if n in outputs or any(g is not group for g in readers.get(n, ()))
+        )
     return moved * target.byte_seconds + starts * target.launch_seconds

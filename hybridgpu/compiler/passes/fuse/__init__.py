@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Partition a graph into kernels."""
+"""Fusion: the partition of a graph into kernels."""
 
 from .fuse import FusionPlan, fuse
-from .group import Cut, Group
+from .group import Group, Refusal
 
-__all__ = ["Cut", "FusionPlan", "Group", "fuse"]
+__all__ = ["FusionPlan", "Group", "Refusal", "fuse"]

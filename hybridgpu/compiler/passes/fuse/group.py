@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A fusion group: nodes that become one kernel, and where in its loops each of them is computed.
+"""Fusion groups: nodes that become one kernel, each with its index map into the kernel's loops.
 
 A group has a *domain*, a list of loop variables. Some of them may be *reduced*; the others are the
 *rows*. Every member has an index, its position in its own tensor as expressions of the loop
@@ -36,28 +36,28 @@ from ..materialize import SCATTERS
 
 __all__ = [
     "CONTRACTIONS",
-    "Cut",
     "Group",
     "Read",
-    "align",
-    "bijective",
-    "describe",
-    "describe_two",
-    "destination",
-    "positions",
-    "reads",
-    "told_apart",
+    "Refusal",
+    "align_splits",
+    "distinct_labels",
+    "label",
+    "label_pair",
+    "reads_of",
+    "row_major_vars",
+    "scatter_destination",
+    "scatter_positions",
 ]
 
-_MOST_JOINED = 12  #: operands of a join whose loops are cut (schedule/map_cuda, schedule/map_cpu)
-_SHORT = 32  #: pieces of an innermost loop that are not cut
+_MAX_CONCAT_OPERANDS = 12  #: operands of a concat for which loops are split (schedule/map_cuda, schedule/map_cpu)
+_MIN_SPLIT_EXTENT = 32  #: innermost loops are not split into shorter ones
 
 CONTRACTIONS = ("dot", "conv")  #: primitives whose kernels take what follows as an epilogue
 
 
 @dataclass(frozen=True)
-class Cut:
-    """Why two nodes are not in one kernel.
+class Refusal:
+    """The reason why two nodes are not in one kernel.
 
     Attributes:
         producer, consumer: the two parties.
@@ -73,15 +73,15 @@ class Cut:
 
 @dataclass(frozen=True)
 class Read:
-    """``node`` is read at ``index``; a read that is not fusable needs it in memory.
+    """A read of ``node`` at ``index``; one that is not fusable needs it in memory.
 
-    ``share`` is the part of the reader's elements that read it at all: joins and pads choose.
+    ``fraction`` is the part of the reader's elements that read it at all: concats and pads choose.
     """
 
     node: Node
     index: Index
     fusable: bool
-    share: float = 1.0
+    fraction: float = 1.0
 
 
 @dataclass(eq=False)
@@ -92,17 +92,17 @@ class Group:
         serial: creation order.
         level: every group has a higher level than every group it feeds.
         vars: the domain, outermost first.
-        reduced: the variables that reductions run over, but for those of ``sums``.
-        sums: members that add up over all rows instead, a sum for each element of a row ("sums beside rows").
-        totals: members that reduce a value of each row over all rows.
-        at: member -> its index.
-        pending: node outside (or not yet inside) -> the indices at which members read it.
-        memory: nodes that must lie in memory to be read, with the member that reads each so.
-        shares: the part of the domain where a node is read, for those that are not read everywhere.
-        contract: the dot or conv whose epilogue this group is, if any.
+        reduced: the variables that reductions run over, except those of ``column_sums``.
+        column_sums: members that add up over all rows instead, one sum for each element of a row.
+        full_reductions: members that reduce one value of each row over all rows.
+        index_of: member -> its index.
+        reads: node outside (or not yet inside) -> the indices at which members read it.
+        must_be_materialized: nodes that must lie in memory to be read, with the member that reads each so.
+        read_fraction: the part of the domain where a node is read, for those that are not read everywhere.
+        contraction: the dot or conv whose epilogue this group is, if any.
         scatter: the node whose updates this group computes and scatters, if any; its index is that of an update.
-        library: the node that a library computes, or a join of what others store, alone in its group.
-        updates: the group that scatters the table whose elements this group's kernel then computes with, if any.
+        library: the node that a library computes, or a concat of what others store, alone in its group.
+        scatter_source: the group that scatters the table whose elements this group's kernel then reads, if any.
         prologues: position of an operand of the product -> the group whose work it does as it loads the operand.
         merged_into: the group that took this one over, if any.
     """
@@ -111,37 +111,37 @@ class Group:
     level: int
     vars: list[Var] = field(default_factory=list)
     reduced: list[Var] = field(default_factory=list)
-    sums: dict[Node, None] = field(default_factory=dict)
-    totals: dict[Node, None] = field(default_factory=dict)
-    at: dict[Node, Index] = field(default_factory=dict)
-    pending: dict[Node, list[Index]] = field(default_factory=dict)
-    memory: dict[Node, Node] = field(default_factory=dict)
-    shares: dict[Node, float] = field(default_factory=dict)
-    contract: Node | None = None
+    column_sums: dict[Node, None] = field(default_factory=dict)
+    full_reductions: dict[Node, None] = field(default_factory=dict)
+    index_of: dict[Node, Index] = field(default_factory=dict)
+    reads: dict[Node, list[Index]] = field(default_factory=dict)
+    must_be_materialized: dict[Node, Node] = field(default_factory=dict)
+    read_fraction: dict[Node, float] = field(default_factory=dict)
+    contraction: Node | None = None
     scatter: Node | None = None
     library: Node | None = None
-    updates: Group | None = None
+    scatter_source: Group | None = None
     prologues: dict[int, Group] = field(default_factory=dict)
     merged_into: Group | None = None
 
     @property
-    def anchor(self) -> Node:
-        """A member to name the group by: its first (most downstream) node."""
-        return next(iter(self.at)) if self.at else self.library  # type: ignore[return-value]
+    def root(self) -> Node:
+        """The member that names the group: its first (most downstream) node."""
+        return next(iter(self.index_of)) if self.index_of else self.library  # type: ignore[return-value]
 
     @property
-    def join(self) -> Node | None:
-        """The join in memory, parts of which others store, that is this group: no step computes it."""
+    def concat_buffer(self) -> Node | None:
+        """The zero-copy concat that is this group, if it is one: others store its slices, and no step computes it."""
         return self.library if self.library is not None and self.library.prim.name == "join" else None
 
-    def needed(self, node: Node) -> tuple[list[Node], list[Node]]:
-        """The members that ``node`` is made of, and the arrays and constants that these read."""
+    def backward_slice(self, node: Node) -> tuple[list[Node], list[Node]]:
+        """The backward slice of ``node``: the members it depends on, and the arrays and constants that these read."""
         members: dict[Node, None] = {}
         read: dict[Node, None] = {}
         stack = [node]
         while stack:
             n = stack.pop()
-            if n in self.at:
+            if n in self.index_of:
                 if n not in members:
                     members[n] = None
                     stack += n.inputs
@@ -154,11 +154,11 @@ class Group:
     @property
     def members(self) -> list[Node]:
         """What it computes, an operand of its product included."""
-        found = dict.fromkeys(self.updates.members if self.updates else ())
-        found |= dict.fromkeys(self.at)
+        found = dict.fromkeys(self.scatter_source.members if self.scatter_source else ())
+        found |= dict.fromkeys(self.index_of)
         for k, producer in self.prologues.items():
-            assert self.contract is not None
-            found |= dict.fromkeys(producer.needed(behind(self.contract.inputs[k]))[0])
+            assert self.contraction is not None
+            found |= dict.fromkeys(producer.backward_slice(behind(self.contraction.inputs[k]))[0])
         return list(found)
 
     @property
@@ -190,17 +190,17 @@ class Group:
 
     def add(self, node: Node, index: Index) -> None:
         """Make ``node`` a member computed at ``index`` and note what it reads."""
-        self.pending.pop(node, None)
-        self.at[node] = index
-        mine = self.shares.get(node, 1.0)
-        for read in reads(self, node, index):
+        self.reads.pop(node, None)
+        self.index_of[node] = index
+        mine = self.read_fraction.get(node, 1.0)
+        for read in reads_of(self, node, index):
             if not read.fusable:
-                self.memory.setdefault(read.node, node)
-            if read.node not in self.pending:
-                self.shares[read.node] = read.share * mine
+                self.must_be_materialized.setdefault(read.node, node)
+            if read.node not in self.reads:
+                self.read_fraction[read.node] = read.fraction * mine
             else:
-                self.shares[read.node] = max(read.share * mine, self.shares.get(read.node, 1.0))
-            wanted = self.pending.setdefault(read.node, [])
+                self.read_fraction[read.node] = max(read.fraction * mine, self.read_fraction.get(read.node, 1.0))
+            wanted = self.reads.setdefault(read.node, [])
             if read.index not in wanted:
                 wanted.append(read.index)
 
@@ -214,7 +214,7 @@ class Group:
         def renew_read(atom: Opaque) -> Expr:
             if atom not in read:
                 used = all_vars(substitute(of_var(v), table) for v in atom.value.vars)
-                read[atom] = Expr(((Opaque(_Position(used), atom.low, atom.high), 1),))
+                read[atom] = Expr(((Opaque(_RuntimeIndex(used), atom.low, atom.high), 1),))
             return read[atom]
 
         def renew(index: Index) -> Index:
@@ -223,8 +223,8 @@ class Group:
                 new = cache[index] = tuple(substitute(e, table, renew_read) for e in index)
             return new
 
-        self.at = {n: renew(i) for n, i in self.at.items()}
-        self.pending = {n: list(dict.fromkeys(map(renew, wanted))) for n, wanted in self.pending.items()}
+        self.index_of = {n: renew(i) for n, i in self.index_of.items()}
+        self.reads = {n: list(dict.fromkeys(map(renew, wanted))) for n, wanted in self.reads.items()}
 
     def split(self, var: Var, by: int) -> None:
         """Replace ``var`` by ``by * outer + inner``."""
@@ -237,28 +237,27 @@ class Group:
             self.reduced[place : place + 1] = new
         self.replace({var: of_var(outer) * by + of_var(inner)})
 
-    def refine(self, node: Node) -> Expr | None:
-        """Split variables until ``node``'s position is a plain sum of them.
+    def affine_offset(self, node: Node) -> Expr | None:
+        """The row-major offset of ``node`` as an affine sum of variables, which are split until it is one.
 
-        Returns the position (in elements of ``node``), or None if it has no such form or differs
-        between readers.
+        None if it has no such form, or differs between readers.
         """
         for _ in range(8):
-            wanted = self.pending[node] if node not in self.at else [self.at[node]]
+            wanted = self.reads[node] if node not in self.index_of else [self.index_of[node]]
             if len(wanted) != 1:
                 return None
             offset = linearize(wanted[0], node.shape)
             if offset.affine:
                 return offset
-            at = splittable(offset)
+            at = split_point(offset)
             if at is None:
                 return None
             self.split(*at)
         return None
 
 
-def splittable(offset: Expr) -> tuple[Var, int] | None:
-    """A variable and a divisor of its extent at which a quotient or remainder takes it apart."""
+def split_point(offset: Expr) -> tuple[Var, int] | None:
+    """A variable and the divisor of its extent at which a quotient or remainder splits it."""
     for atom, _ in offset.terms:
         if isinstance(atom, (Quotient, Remainder)) and atom.expr.const == 0 and len(atom.expr.terms) == 1:
             inner, c = atom.expr.terms[0]
@@ -267,8 +266,8 @@ def splittable(offset: Expr) -> tuple[Var, int] | None:
     return None
 
 
-def bijective(offset: Expr, size: int) -> list[Var] | None:
-    """The variables of ``offset``, outermost first, if it visits 0 … size - 1 once each; else None."""
+def row_major_vars(offset: Expr, size: int) -> list[Var] | None:
+    """The variables of ``offset``, outermost first, if it is a bijection onto 0 … size - 1; else None."""
     if offset.const or not offset.affine:
         return None
     order = sorted(((c, a) for a, c in offset.terms), key=lambda t: t[0])
@@ -281,8 +280,8 @@ def bijective(offset: Expr, size: int) -> list[Var] | None:
     return found[::-1] if step == size else None
 
 
-def align(a: Group, b: Group, orders: list[list[Var]], shared: Node) -> bool:
-    """Split variables so that both groups cut ``shared`` at the same positions."""
+def align_splits(a: Group, b: Group, orders: list[list[Var]], shared: Node) -> bool:
+    """Split variables so that both groups divide the axes of ``shared`` at the same positions."""
     for _ in range(8):
         steps = []
         for order in orders:
@@ -300,42 +299,42 @@ def align(a: Group, b: Group, orders: list[list[Var]], shared: Node) -> bool:
             return False
         group = (a, b)[k]
         group.split(var, step // base)
-        offset = linearize(group.at[shared] if shared in group.at else group.pending[shared][0], shared.shape)
-        found = bijective(offset, shared.size)
+        offset = linearize(group.index_of[shared] if shared in group.index_of else group.reads[shared][0], shared.shape)
+        found = row_major_vars(offset, shared.size)
         if found is None:
             return False
         orders[k] = found
     return False
 
 
-def reads(group: Group, node: Node, index: Index) -> list[Read]:
-    """What ``node``, computed at ``index`` in ``group``, reads beyond views."""
+def reads_of(group: Group, node: Node, index: Index) -> list[Read]:
+    """The reads of ``node``, computed at ``index`` in ``group``, with views resolved."""
     name = node.prim.name
     if node.prim.family == "elementwise":
-        return [r for i in node.inputs for r in through(i, index)]
+        return [r for i in node.inputs for r in resolve_views(i, index)]
     if name == "take":
         axis, at = node.params["axis"], node.inputs[1]
         inner = index[axis : axis + at.ndim]
-        row = Expr(((Opaque(_Position(all_vars(inner)), 0, node.inputs[0].shape[axis] - 1), 1),))
-        return through(at, inner) + through(node.inputs[0], (*index[:axis], row, *index[axis + at.ndim :]))
+        row = Expr(((Opaque(_RuntimeIndex(all_vars(inner)), 0, node.inputs[0].shape[axis] - 1), 1),))
+        return resolve_views(at, inner) + resolve_views(node.inputs[0], (*index[:axis], row, *index[axis + at.ndim :]))
     if name == "take_along":
         axis, at = node.params["axis"], node.inputs[1]
-        row = Expr(((Opaque(_Position(all_vars(index)), 0, node.inputs[0].shape[axis] - 1), 1),))
-        return through(at, index) + through(node.inputs[0], (*index[:axis], row, *index[axis + 1 :]))
+        row = Expr(((Opaque(_RuntimeIndex(all_vars(index)), 0, node.inputs[0].shape[axis] - 1), 1),))
+        return resolve_views(at, index) + resolve_views(node.inputs[0], (*index[:axis], row, *index[axis + 1 :]))
     if node.prim.family == "reduce":
-        return through(node.inputs[0], reduced_index(group, node, index))
+        return resolve_views(node.inputs[0], reduction_operand_index(group, node, index))
     if name == "random_bits":
         return [Read(node.inputs[0], (ZERO,), False)]
     if name in CONTRACTIONS:
         return [Read(behind(i), (), False) for i in node.inputs]
     if name in SCATTERS:
         *table, updates, at = node.inputs
-        found = through(at, positions(node, index)) + through(updates, index)
+        found = resolve_views(at, scatter_positions(node, index)) + resolve_views(updates, index)
         return found + [Read(behind(i), (), False) for i in table if i.prim.name != "full"]
     raise AssertionError(f"{name} cannot be a member of a group")
 
 
-def positions(node: Node, index: Index) -> Index:
+def scatter_positions(node: Node, index: Index) -> Index:
     """The index at which a scatter reads where the update at ``index`` goes."""
     if node.prim.name == "scatter_along":
         return index
@@ -343,7 +342,7 @@ def positions(node: Node, index: Index) -> Index:
     return index[axis : axis + node.inputs[-1].ndim]
 
 
-def destination(node: Node, index: Index, row: Expr) -> Index:
+def scatter_destination(node: Node, index: Index, row: Expr) -> Index:
     """The index in the table at which a scatter writes the update at ``index``, which goes to ``row``."""
     axis = node.params.get("axis", 0)
     behind = 1 if node.prim.name == "scatter_along" else node.inputs[-1].ndim
@@ -351,46 +350,46 @@ def destination(node: Node, index: Index, row: Expr) -> Index:
 
 
 @dataclass(frozen=True, eq=False)
-class _Position:
-    """Stands for an index read at run time while only its dependences matter."""
+class _RuntimeIndex:
+    """Placeholder for an index read at run time, of which only the dependences matter."""
 
     vars: frozenset[Var]
 
 
-def through(node: Node, index: Index, share: float = 1.0) -> list[Read]:
-    """The nodes that are no views behind ``node`` at ``index``, which a ``share`` of the reader's elements reads."""
+def resolve_views(node: Node, index: Index, share: float = 1.0) -> list[Read]:
+    """The reads of ``node`` at ``index`` with views resolved; a ``fraction`` of the reader's elements does them."""
     if node.prim.family != "view":
         return [Read(node, index, node.prim.name not in ("input",), share)]
-    return [r for o in operands(node, index) for r in through(o.node, o.index, share * _chosen(node, o))]
+    return [r for o in operands(node, index) for r in resolve_views(o.node, o.index, share * _read_fraction(node, o))]
 
 
-def _chosen(view: Node, operand: Operand) -> float:
-    """The part of a view's elements for which ``operand`` is computed: loops are cut where a join changes its mind.
+def _read_fraction(view: Node, operand: Operand) -> float:
+    """The fraction of a view's elements for which ``operand`` is computed: loops are split where a concat's operands meet.
 
-    1 where they will not be cut: conditions of several variables, too many operands, or short pieces of inner loops.
+    1 where they will not be split: conditions of several variables, too many operands, or short inner loops.
     """
     conditions = operand.conditions
-    if view.prim.name not in ("concat", "pad") or len(view.inputs) > _MOST_JOINED or not conditions:
+    if view.prim.name not in ("concat", "pad") or len(view.inputs) > _MAX_CONCAT_OPERANDS or not conditions:
         return 1.0
     for c in conditions:
         alone = len(c.expr.terms) == 1 and isinstance(c.expr.terms[0][0], Var)
-        if not alone or (c.expr == operand.index[-1] and c.bound < _SHORT):
+        if not alone or (c.expr == operand.index[-1] and c.bound < _MIN_SPLIT_EXTENT):
             return 1.0
     return min(1.0, operand.node.size / view.size)
 
 
-def describe(node: Node) -> str:
-    """The operator and name of a node, for people."""
+def label(node: Node) -> str:
+    """The label of a node in messages: its operator and name."""
     return f"{node.prov.op} {node.prov.name}" if node.prov and node.prov.name else node.prim.name
 
 
-def describe_two(first: Node, second: Node) -> tuple[str, str]:
-    """The same for two nodes, which may be parts of one operator."""
-    return told_apart(first, second, describe)
+def label_pair(first: Node, second: Node) -> tuple[str, str]:
+    """The labels of two nodes, which may be parts of one operator."""
+    return distinct_labels(first, second, label)
 
 
-def told_apart(first: Node, second: Node, name: Callable[[Node], str]) -> tuple[str, str]:
-    """The names of two nodes, with their primitives where both names are the same."""
+def distinct_labels(first: Node, second: Node, name: Callable[[Node], str]) -> tuple[str, str]:
+    """The labels of two nodes, with their primitives where both are the same."""
     one, other = name(first), name(second)
     if first is second or one != other:
         return one, other
@@ -398,18 +397,18 @@ def told_apart(first: Node, second: Node, name: Callable[[Node], str]) -> tuple[
     return f"{a} of {one}", f"{'another ' * (a == b)}{b} of {one}"
 
 
-def reduced_index(group: Group, node: Node, index: Index) -> Index:
+def reduction_operand_index(group: Group, node: Node, index: Index) -> Index:
     """The index at which a reduction at ``index`` reads its operand: reduced variables on its axes, or those of rows."""
     shape, axes = node.inputs[0].shape, node.params["axes"]
-    over = group.rows if node in group.sums or node in group.totals else group.reduced
+    over = group.rows if node in group.column_sums or node in group.full_reductions else group.reduced
     position = linearize([of_var(v) for v in over], [v.extent for v in over])
     inner = iter(delinearize(position, [shape[a] for a in axes]))
     outer = iter(index)
     return tuple(next(inner) if k in axes else next(outer) for k in range(len(shape)))
 
 
-def reexpress(offset: Expr, shape: tuple[int, ...]) -> tuple[list[Var], dict[Var, Expr]]:
-    """New variables, one an axis of ``shape``, and the old ones of a bijective ``offset`` in them."""
+def change_basis(offset: Expr, shape: tuple[int, ...]) -> tuple[list[Var], dict[Var, Expr]]:
+    """A change of variables: a new one for each axis of ``shape``, and the old ones of a bijective ``offset`` in them."""
     fresh = [Var(f"i{k}", d) for k, d in enumerate(shape)]
     position = linearize([of_var(v) for v in fresh], shape)
     table = {a: modulo(divide(position, c), a.extent) for a, c in offset.terms if isinstance(a, Var)}

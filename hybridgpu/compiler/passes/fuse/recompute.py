@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Values that several kernels compute for themselves, since that is cheaper than one that writes them to memory.
+"""Recomputation: values that several kernels compute for themselves, where that is cheaper than memory traffic.
 
 Where the readers of a value cannot share a kernel, it is written once and read by each of them; or each reads what
 it is made of and computes it again. Bytes decide: a cast of half precision, a product with a mask or a scale are
@@ -22,27 +22,27 @@ from ...size_buckets import enlarged
 from ...target import Target
 from .group import Group
 
-__all__ = ["Ingredients", "cost_of", "made_of", "pays_in_windows", "worth_repeating"]
+__all__ = ["RecomputeInputs", "pays_to_recompute", "pays_to_recompute_in_windows", "recompute_cost", "recompute_inputs"]
 
-_MOST_NODES = 12  #: that are looked at on the way to memory
+_MAX_NODES = 12  #: that are looked at on the way to memory
 
 
 @dataclass(frozen=True)
-class Ingredients:
-    """What a value is made of.
+class RecomputeInputs:
+    """The inputs from which a value would be recomputed.
 
     Attributes:
         bytes: array in memory -> how much of it is read.
         operations: for all its elements.
-        written: bytes of the results of reductions among these arrays, which are in memory only if it is repeated.
+        reduction_bytes: of the results of reductions among these arrays, in memory only if the value is recomputed.
     """
 
     bytes: dict[Node, int]
     operations: int
-    written: int
+    reduction_bytes: int
 
 
-def cost_of(node: Node) -> float:
+def recompute_cost(node: Node) -> float:
     """Scalar operations for an element of ``node``, beyond reading it where it would be kept."""
     if node.prim.name == "take":  # a position is computed for a row, whose elements are read then
         return node.prim.cost / max(1, prod(node.inputs[0].shape[node.params["axis"] + 1 :]))
@@ -51,7 +51,7 @@ def cost_of(node: Node) -> float:
     return node.prim.cost
 
 
-def made_of(node: Node, stored: Collection[Node], computes: Callable[[Node], bool]) -> Ingredients | None:
+def recompute_inputs(node: Node, stored: Collection[Node], computes: Callable[[Node], bool]) -> RecomputeInputs | None:
     """The arrays and operations behind an elementwise node; None if there are others or many.
 
     Args:
@@ -78,7 +78,7 @@ def made_of(node: Node, stored: Collection[Node], computes: Callable[[Node], boo
                 read = min(read, i.size)
             if i.prim.name in ("full", "iota"):
                 continue
-            if i in stored or i.prim.name == "input" or _of_a_library(i, computes):
+            if i in stored or i.prim.name == "input" or _computed_by_library(i, computes):
                 bytes_[i] = max(bytes_.get(i, 0), count(i, read) * i.dtype.size)
             elif i.prim.family == "reduce":
                 written += 0 if i in bytes_ else count(i, i.size) * i.dtype.size
@@ -88,21 +88,21 @@ def made_of(node: Node, stored: Collection[Node], computes: Callable[[Node], boo
             elif i not in seen:
                 seen.add(i)
                 stack.append(i)
-        if len(seen) > _MOST_NODES:
+        if len(seen) > _MAX_NODES:
             return None
-    return Ingredients(bytes_, operations, written)
+    return RecomputeInputs(bytes_, operations, written)
 
 
-def _of_a_library(node: Node, computes: Callable[[Node], bool]) -> bool:
+def _computed_by_library(node: Node, computes: Callable[[Node], bool]) -> bool:
     return node.prim.family not in ("leaf", "view") and not computes(node)
 
 
-def _converting(dtype: DType) -> int:
+def _conversion_ops(dtype: DType) -> int:
     """CPU: operations for an element that becomes a float, or is rounded."""
     return {"float16": CpuConstants.half_ops, "bfloat16": CpuConstants.bfloat16_ops}.get(dtype.name, 0)
 
 
-def pays_in_windows(node: Node, made: Ingredients | None, executed: float, target: Target) -> bool:
+def pays_to_recompute_in_windows(node: Node, inputs: RecomputeInputs | None, executions: float, target: Target) -> bool:
     """Whether the loops of a host over windows should compute ``node``, and all that it is made of, ``executed`` times.
 
     Otherwise it is written once, by a kernel that reads as much, and read in place of what it is made of. What is far from
@@ -111,24 +111,24 @@ def pays_in_windows(node: Node, made: Ingredients | None, executed: float, targe
     Args:
         executed: lanes of vectors that would hold no window count as well.
     """
-    if made is None or made.written:
+    if inputs is None or inputs.reduction_bytes:
         return False
-    arrays = [i for i in made.bytes if 2 * i.size > node.size]
-    converted = sum(_converting(i.dtype) for i in arrays)
-    once = made.operations / (node.size * enlarged(node.shape)) + converted
-    more = (executed - node.size) * once + executed * CpuConstants.load_ops * (len(arrays) - 1)
-    more -= (executed + node.size) * _converting(node.dtype)  # read, and rounded, where it is kept
+    arrays = [i for i in inputs.bytes if 2 * i.size > node.size]
+    converted = sum(_conversion_ops(i.dtype) for i in arrays)
+    once = inputs.operations / (node.size * enlarged(node.shape)) + converted
+    more = (executions - node.size) * once + executions * CpuConstants.load_ops * (len(arrays) - 1)
+    more -= (executions + node.size) * _conversion_ops(node.dtype)  # read, and rounded, where it is kept
     nbytes = node.type.nbytes
     saved = 2 * nbytes * target.device.seconds_a_byte(nbytes * enlarged(node.shape)) + target.launch_seconds
     return more * target.op_seconds <= saved
 
 
-def worth_repeating(
+def pays_to_recompute(
     node: Node,
-    made: Ingredients,
+    inputs: RecomputeInputs,
     readers: Iterable[Group],
-    computing: Group | None,
-    executed: Callable[[Group], int],
+    writer: Group | None,
+    executions: Callable[[Group], int],
     target: Target,
 ) -> bool:
     """Whether ``readers`` should compute ``node`` rather than read it.
@@ -140,15 +140,15 @@ def worth_repeating(
     """
     # the kernel of a reduction that it is made of could compute it as well, and is there in any case
     larger = enlarged(node.shape)
-    size, own = round(node.type.nbytes * larger), computing is None and not made.written
-    before = size + (sum(made.bytes.values()) if own else 0)  # written, and what the writer reads for it
-    after = made.written
-    operations = -made.operations if own else 0
+    size, own = round(node.type.nbytes * larger), writer is None and not inputs.reduction_bytes
+    before = size + (sum(inputs.bytes.values()) if own else 0)  # written, and what the writer reads for it
+    after = inputs.reduction_bytes
+    operations = -inputs.operations if own else 0
     for g in readers:
-        times = round(executed(g) * larger)  # fewer than there are elements, if some are picked
+        times = round(executions(g) * larger)  # fewer than there are elements, if some are picked
         before += min(size, times * node.dtype.size)
-        missing = [(i, n) for i, n in made.bytes.items() if i not in g.pending and i not in g.at]
+        missing = [(i, n) for i, n in inputs.bytes.items() if i not in g.reads and i not in g.index_of]
         after += sum(min(n, times * i.dtype.size) for i, n in missing)
-        operations += round(made.operations * times / max(node.size * larger, 1))
+        operations += round(inputs.operations * times / max(node.size * larger, 1))
     seconds = (before - after) * target.byte_seconds + (target.launch_seconds if own else 0)
     return seconds > operations * target.op_seconds

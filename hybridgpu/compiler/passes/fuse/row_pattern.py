@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether a group walks rows, or is going to: consumers are placed before the reductions that make rows of them."""
+"""Row patterns: whether a group iterates over rows, or will; consumers are placed before the reductions they follow."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from ...ir.graph import Node
 from ...ir.indexing import Var
 from .group import Group
 
-__all__ = ["has_rows", "reduces"]
+__all__ = ["has_rows_of", "reaches_reduction"]
 
 _LOOK_AHEAD = 24  #: operands that are looked at for a reduction
 
 
-def has_rows(group: Group, node: Node, order: list[Var]) -> bool:
+def has_rows_of(group: Group, node: Node, order: list[Var]) -> bool:
     """True if ``group`` walks rows, or is going to, of each of which ``node`` is a value."""
     if group.reduced:
         return set(order) == set(group.rows)
-    return reduces([node], node.size, group.points // max(node.size, 1))
+    return reaches_reduction([node], node.size, group.points // max(node.size, 1))
 
 
-def reduces(nodes: Sequence[Node], size: int, count: int, rows: bool = False) -> bool:
+def reaches_reduction(nodes: Sequence[Node], size: int, count: int, rows: bool = False) -> bool:
     """True if a reduction of ``count`` elements to each of ``size`` results is found on the way to ``nodes``.
 
     Consumers come first: what follows a reduction is placed before the reduction itself. Operands of the results' size

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the fusion pass knows while it runs: its groups, who reads what, and what was refused."""
+"""State of the fusion pass: groups, readers of each node, and refusals."""
 
 from __future__ import annotations
 
@@ -9,46 +9,48 @@ from ....dataclass import dataclass, field
 from ...ir.graph import Graph, Node
 from ...ir.indexing import Index
 from ...target import Target
-from .group import Cut, Group
+from .group import Group, Refusal
 
-__all__ = ["LaneShare", "State", "Why", "merged"]
+__all__ = ["LaneUtilization", "LibraryReason", "State", "current_group"]
 
-Why = Callable[[Node], str]  #: a library's node -> why it does not compute what follows, in words
-#: (group, node, index at which a window reads it) -> the part of vectors' lanes that loops which compute it there use
-LaneShare = Callable[[Group, Node, Index], float]
+LibraryReason = Callable[[Node], str]  #: a library's node -> why it does not compute what follows, in words
+#: (group, node, index at which a window reads it) -> the fraction of vector lanes that loops which compute it there use
+LaneUtilization = Callable[[Group, Node, Index], float]
 
 
 @dataclass
 class State:
+    """The state of one run; ``generated`` are the dots, convolutions and scatters for which a kernel is generated."""
+
     graph: Graph
     target: Target
-    generated_dots: frozenset[Node]
+    generated: frozenset[Node]
     outputs: set[Node]
-    why_left: Why
-    lane_share: LaneShare
+    library_reason: LibraryReason
+    lane_utilization: LaneUtilization
     readers: dict[Node, dict[Group, None]] = field(default_factory=dict)
-    homes: dict[Node, Group] = field(default_factory=dict)  #: node -> the group that computes it
+    group_of: dict[Node, Group] = field(default_factory=dict)  #: node -> the group that computes it
     groups: list[Group] = field(default_factory=list)
-    cuts: list[Cut] = field(default_factory=list)
+    refusals: list[Refusal] = field(default_factory=list)
 
-    def resolve(self, node: Node) -> list[Group]:
+    def readers_of(self, node: Node) -> list[Group]:
         """The groups that read ``node``, merged ones once."""
-        return list(dict.fromkeys(map(merged, self.readers.get(node, ()))))
+        return list(dict.fromkeys(map(current_group, self.readers.get(node, ()))))
 
-    def open(self, level: int) -> Group:
+    def new_group(self, level: int) -> Group:
         group = Group(len(self.groups), level)
         self.groups.append(group)
         return group
 
     def add(self, group: Group, node: Node, index: Index) -> None:
         group.add(node, index)
-        self.homes[node] = group
-        for read in group.pending:
+        self.group_of[node] = group
+        for read in group.reads:
             self.readers.setdefault(read, {})[group] = None
 
 
-def merged(group: Group) -> Group:
-    """The group that ``group`` is part of by now."""
+def current_group(group: Group) -> Group:
+    """The group that ``group`` was merged into, itself if into none."""
     while group.merged_into is not None:
         group = group.merged_into
     return group

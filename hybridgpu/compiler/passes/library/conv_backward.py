@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Give a library's convolutions that are derivatives of a layer's their arrays as layers have them.
+"""Backward convolutions of a library: filter and data gradients that take the layer's arrays as they lie.
 
 The derivative by a weight is a convolution with batch and channels exchanged: of views of what the layer read and of its
 cotangent, and with a result that is exchanged, too. That by the operand of a convolution with strides, which is what a
@@ -17,18 +17,18 @@ from ...ir.graph import Builder, Graph, Node
 from ...primitives import TABLE
 from ...primitives.conv import flipped, is_forward
 from ..canonicalize.simplify import simplify
-from ..rewrite import rewritten
+from ..rewrite import rewrite
 
-__all__ = ["join_derivatives"]
+__all__ = ["match_conv_backward"]
 
 
-def join_derivatives(graph: Graph, wants_kernel: Callable[[Node], bool]) -> Graph:
+def match_conv_backward(graph: Graph, wants_kernel: Callable[[Node], bool]) -> Graph:
     """``graph`` with ``conv_weights`` and ``conv_data`` in place of derivatives that a library computes.
 
     Args:
         wants_kernel: function (conv node) -> True if a kernel is generated for it.
     """
-    found = {n: made for n in graph.nodes if (made := _derivative(n)) is not None and not wants_kernel(n)}
+    found = {n: made for n in graph.nodes if (made := _match(n)) is not None and not wants_kernel(n)}
     if not found:
         return graph
 
@@ -39,33 +39,33 @@ def join_derivatives(graph: Graph, wants_kernel: Callable[[Node], bool]) -> Grap
         first, second = (new[i] for i in node.inputs)
         return found[node](b, first, second, node)
 
-    return simplify(rewritten(graph, rule))  # most views cancel each other
+    return simplify(rewrite(graph, rule))  # most views cancel each other
 
 
-def _derivative(node: Node) -> Callable[[Builder, Node, Node, Node], Node] | None:
-    """What makes the node in another way, if it is a derivative."""
+def _match(node: Node) -> Callable[[Builder, Node, Node, Node], Node] | None:
+    """The rewrite of the node, if it is a gradient of a convolution."""
     if node.prim.name != "conv" or not node.size or not all(i.size for i in node.inputs):
         return None
     weight, params = node.inputs[1].shape, node.params
     if is_forward(weight, node.shape, params):
         return None
     if max(params["base_dilate"]) == 1:
-        return _by_weight
+        return _filter_gradient
     of_weight = prod(weight[2:]) > prod(node.shape[2:])
-    return None if of_weight or max(params["stride"]) > 1 else _by_operand
+    return None if of_weight or max(params["stride"]) > 1 else _data_gradient
 
 
-def _by_weight(b: Builder, x: Node, y: Node, conv: Node) -> Node:
+def _filter_gradient(b: Builder, x: Node, y: Node, conv: Node) -> Node:
     swap = (1, 0, *range(2, conv.ndim))
-    operand = _together(b, x, conv.params["groups"])
+    operand = _merge_groups(b, x, conv.params["groups"])
     return b.transpose(b.apply(TABLE["conv_weights"], (operand, b.transpose(y, swap)), conv.params), swap)
 
 
-def _by_operand(b: Builder, y: Node, w: Node, conv: Node) -> Node:
-    return b.apply(TABLE["conv_data"], (y, _turned_back(b, w, conv.params["groups"])), conv.params)
+def _data_gradient(b: Builder, y: Node, w: Node, conv: Node) -> Node:
+    return b.apply(TABLE["conv_data"], (y, _unflipped(b, w, conv.params["groups"])), conv.params)
 
 
-def _turned_back(b: Builder, w: Node, groups: int) -> Node:
+def _unflipped(b: Builder, w: Node, groups: int) -> Node:
     """What the weight ``w`` is ``flipped`` of, step by step, so that the views cancel each other."""
     if groups == 1:
         return flipped(b, w, groups)
@@ -74,7 +74,7 @@ def _turned_back(b: Builder, w: Node, groups: int) -> Node:
     return b.reverse(b.reshape(parts, (groups * o, c // groups, *k)), axes=tuple(range(2, w.ndim)))
 
 
-def _together(b: Builder, x: Node, groups: int) -> Node:
+def _merge_groups(b: Builder, x: Node, groups: int) -> Node:
     """(C / groups, groups * N, *S) as (N, C, *S)."""
     if groups == 1:
         return b.transpose(x, (1, 0, *range(2, x.ndim)))

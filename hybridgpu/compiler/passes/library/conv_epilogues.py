@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Give a library's convolutions what follows them, where the library computes that at no cost.
+"""Convolution epilogues: bias, residual and relu in a library's call, where that saves a kernel.
 
 cuDNN adds a bias and an array of the result's shape, and takes relu, in one call. A scale of the channels (of a
 normalisation whose statistics are constant) becomes part of a constant weight first, which the program's prelude then
@@ -18,13 +18,13 @@ from ...primitives.conv import is_forward
 from ...primitives.views import RESHAPES, behind
 from ...target import Target
 from ..materialize import reads_views
-from ..rewrite import rewritten
-from .gemm_epilogues import Uses, is_zero, only_reader, repeated_along, taken_from_memory
+from ..rewrite import rewrite
+from .gemm_epilogues import Uses, broadcast_source, is_zero, read_from_memory, sole_reader
 
-__all__ = ["join_convolutions", "why_not_joined"]
+__all__ = ["fuse_conv_epilogues", "why_not_fused"]
 
-_LARGEST = (1 << 31) - 1  #: elements that cuDNN can count
-_Wants = Callable[[Node], bool]
+_MAX_ELEMENTS = (1 << 31) - 1  #: elements that cuDNN can count
+_Predicate = Callable[[Node], bool]
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class _Epilogue:
     relu: bool
 
 
-def join_convolutions(graph: Graph, target: Target, wants_kernel: _Wants, constant: frozenset[int]) -> Graph:
+def fuse_conv_epilogues(graph: Graph, target: Target, wants_kernel: _Predicate, constant: frozenset[int]) -> Graph:
     """``graph`` with ``affine_conv`` in place of convolutions and what follows them, where ``target`` gains by it.
 
     Args:
@@ -60,12 +60,12 @@ def join_convolutions(graph: Graph, target: Target, wants_kernel: _Wants, consta
             found[match[0]] = match[1]
 
     def rule(b: Builder, node: Node, new: dict[Node, Node]) -> Node | None:
-        return _joined(b, found[node], new) if node in found else None
+        return _build(b, found[node], new) if node in found else None
 
-    return rewritten(graph, rule) if found else graph
+    return rewrite(graph, rule) if found else graph
 
 
-def _joined(b: Builder, epilogue: _Epilogue, new: dict[Node, Node]) -> Node:
+def _build(b: Builder, epilogue: _Epilogue, new: dict[Node, Node]) -> Node:
     conv, residual = epilogue.conv, epilogue.residual
     b.prov = conv.prov
     x, w = (new[i] for i in conv.inputs)
@@ -86,7 +86,7 @@ def _joined(b: Builder, epilogue: _Epilogue, new: dict[Node, Node]) -> Node:
     return b.apply(TABLE["affine_conv"], (x, w, *added), params)
 
 
-def why_not_joined(graph: Graph, target: Target, wants_kernel: _Wants) -> Callable[[Node], str]:
+def why_not_fused(graph: Graph, target: Target, wants_kernel: _Predicate) -> Callable[[Node], str]:
     """A function from a convolution of ``graph`` to the reason, in words, why its library does not compute what follows."""
     uses: Uses = {}
 
@@ -102,27 +102,27 @@ def why_not_joined(graph: Graph, target: Target, wants_kernel: _Wants) -> Callab
 
 
 def _match(
-    conv: Node, uses: Uses, outputs: frozenset[Node], fast: bool, wants_kernel: _Wants, constant: Collection[Node]
+    conv: Node, uses: Uses, outputs: frozenset[Node], fast: bool, wants_kernel: _Predicate, constant: Collection[Node]
 ) -> tuple[Node, _Epilogue] | str:
     """The last node of an epilogue of ``conv`` and what it computes; or why a library does not compute it."""
     weight = conv.inputs[1]
     positions = conv.size // max(1, conv.shape[0] * conv.shape[1])
     if not is_forward(weight.shape, conv.shape, conv.params) or positions < 2:
         return "cuDNN adds nothing to transposed convolutions, gradients and matrix products"
-    if conv.ndim > 5 or max(n.size for n in (conv, *conv.inputs)) > _LARGEST:
+    if conv.ndim > 5 or max(n.size for n in (conv, *conv.inputs)) > _MAX_ELEMENTS:
         return "cuDNN does not compute it"
     bias: Node | None = None
     scale: Node | None = None
     shift: Node | None = None
     residual: Node | None = None
     last, relu = conv, False
-    while (reader := only_reader(last, uses, outputs)) is not None:
+    while (reader := sole_reader(last, uses, outputs)) is not None:
         if conv.dtype.is_half and reader.prim.name in ("cast", "mul"):
             return "a scale of its channels would become part of its weight, and halves be rounded twice"
         others = [i for i in reader.inputs if i is not last]
         if not others:
             break
-        other, channels = others[0], repeated_along(others[0], 1) if others[0].shape == conv.shape else None
+        other, channels = others[0], broadcast_source(others[0], 1) if others[0].shape == conv.shape else None
         if reader.prim.name == "max" and is_zero(other):
             relu = True
             if fast:
@@ -141,7 +141,7 @@ def _match(
             bias = channels
         elif channels is not None and scale is not None and shift is None and channels in constant:
             shift = channels
-        elif residual is not None or not _in_memory_anyway(other, uses, outputs, wants_kernel):
+        elif residual is not None or not _always_in_memory(other, uses, outputs, wants_kernel):
             break
         elif behind(other, RESHAPES) is behind(conv.inputs[0], RESHAPES):
             return "cuDNN adds no array that is the operand, too"
@@ -152,12 +152,12 @@ def _match(
         return "cuDNN wants a bias behind it, then an array or a relu"
     if relu and not fast:
         return "cuDNN's relu makes 0 of NaN, and computes it in the numeric mode 'fast' alone"
-    if not taken_from_memory(last, uses):
+    if not read_from_memory(last, uses):
         return "cuDNN adds a bias and an array and takes relu, and the kernel of what else follows does that on the way"
     return last, _Epilogue(conv, bias, scale, shift, residual, relu)
 
 
-def _in_memory_anyway(node: Node, uses: Uses, outputs: frozenset[Node], wants_kernel: _Wants) -> bool:
+def _always_in_memory(node: Node, uses: Uses, outputs: frozenset[Node], wants_kernel: _Predicate) -> bool:
     """True if ``node`` lies in memory whatever is fused: an argument, a result, or what a library makes or reads."""
 
     def library(n: Node) -> bool:

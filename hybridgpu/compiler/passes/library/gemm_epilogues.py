@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Give a library's matrix products the bias that follows them, where the library adds it at no cost.
+"""GEMM epilogues: bias (and relu) in a library's matrix product, where that saves a kernel.
 
 A bias (and a relu) joins its product where it would otherwise be a kernel of its own: where what reads the sum takes
 it from memory anyway. Kernels that read it add the bias for nothing. Whether a library's relu keeps NaN is not
@@ -16,9 +16,9 @@ from ...primitives import TABLE
 from ...primitives.views import PLAIN_VIEWS, behind
 from ...target import Target
 from ..materialize import reads_views, strided
-from ..rewrite import rewritten
+from ..rewrite import rewrite
 
-__all__ = ["Uses", "is_zero", "join_epilogues", "only_reader", "repeated_along", "taken_from_memory"]
+__all__ = ["Uses", "broadcast_source", "fuse_gemm_epilogues", "is_zero", "read_from_memory", "sole_reader"]
 
 Uses = dict[Node, list[Node]]  #: node -> what reads it
 
@@ -32,7 +32,7 @@ class _Epilogue:
     relu: bool
 
 
-def join_epilogues(graph: Graph, target: Target, wants_kernel: Callable[[Node], bool]) -> Graph:
+def fuse_gemm_epilogues(graph: Graph, target: Target, wants_kernel: Callable[[Node], bool]) -> Graph:
     """``graph`` with ``affine`` in place of products and what follows them, where ``target`` gains by it.
 
     Args:
@@ -61,7 +61,7 @@ def join_epilogues(graph: Graph, target: Target, wants_kernel: Callable[[Node], 
         made = b.apply(TABLE["affine"], (x, w, bias), {"relu": epilogue.relu})
         return b.reshape(made, node.shape)
 
-    return rewritten(graph, rule)
+    return rewrite(graph, rule)
 
 
 def _match(dot: Node, uses: Uses, outputs: frozenset[Node], fast: bool) -> tuple[Node, _Epilogue] | None:
@@ -69,7 +69,7 @@ def _match(dot: Node, uses: Uses, outputs: frozenset[Node], fast: bool) -> tuple
     columns = dot.shape[-1]
     last = dot
     while True:
-        reader = only_reader(last, uses, outputs)
+        reader = sole_reader(last, uses, outputs)
         if reader is None:
             return None
         if reader.prim.name != "reshape":
@@ -78,23 +78,23 @@ def _match(dot: Node, uses: Uses, outputs: frozenset[Node], fast: bool) -> tuple
             return None
         last = reader
     others = [i for i in reader.inputs if i is not last]
-    bias = repeated_along(others[0], reader.ndim - 1) if reader.prim.name == "add" and others else None
+    bias = broadcast_source(others[0], reader.ndim - 1) if reader.prim.name == "add" and others else None
     if bias is None:
         return None
     last, relu = reader, False
-    after = only_reader(last, uses, outputs) if fast else None
+    after = sole_reader(last, uses, outputs) if fast else None
     if after is not None and after.prim.name == "max" and any(is_zero(i) for i in after.inputs):
         last, relu = after, True
-    return (last, _Epilogue(dot, bias, relu)) if taken_from_memory(last, uses) else None
+    return (last, _Epilogue(dot, bias, relu)) if read_from_memory(last, uses) else None
 
 
-def only_reader(node: Node, uses: Uses, outputs: frozenset[Node]) -> Node | None:
-    """What alone reads ``node``, None if that is a result or read by several."""
+def sole_reader(node: Node, uses: Uses, outputs: frozenset[Node]) -> Node | None:
+    """The only reader of ``node``; None if it is a result, or read by several."""
     readers = uses.get(node, [])
     return readers[0] if len(set(readers)) == 1 and node not in outputs else None
 
 
-def repeated_along(node: Node, axis: int) -> Node | None:
+def broadcast_source(node: Node, axis: int) -> Node | None:
     """The array, of an element for each position along ``axis``, that ``node`` repeats along all others; None if it is none."""
     found = strided(node)
     if found is None or not node.ndim or found[0].size != node.shape[axis]:
@@ -110,7 +110,7 @@ def is_zero(node: Node) -> bool:
     return node.prim.name == "full" and node.params["value"] == 0
 
 
-def taken_from_memory(node: Node, uses: Uses) -> bool:
+def read_from_memory(node: Node, uses: Uses) -> bool:
     """True if nothing that reads ``node`` is computed by a kernel that could do more with it."""
     seen, frontier = {node}, [node]
     while frontier:

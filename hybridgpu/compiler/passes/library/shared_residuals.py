@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the forward pass writes for a library's products and convolutions, where the backward pass may as well have it.
+"""Shared residuals: operands that the forward pass materializes for a library, saved for the backward pass as well.
 
 Their gradients read these operands again: a relu, a join, a matrix whose axes changed places. Such a value is elementwise
 work and views, which the backward pass would do once more for nothing else than to write it once more. Kept in place of
@@ -13,16 +13,16 @@ from collections.abc import Callable, Collection, Sequence
 from ...ir.graph import Graph, Node
 from ...primitives.views import RESHAPES, behind
 from ..materialize import PRODUCTS, in_place, strided
-from ..precision.exact_extrema import changes, met_by_extremes
+from ..precision.exact_extrema import bits_may_change, extrema_operands
 
-__all__ = ["choose", "written_operands"]
+__all__ = ["choose_residuals", "materialized_operands"]
 
-_WORTH = 2  #: bytes of traffic that have to be spared for each further byte of memory
-_MADE = frozenset({"elementwise", "view", "gradient"})  #: families that kernels compute on their way
-_MOST_NODES = 24  #: that are looked at on the way to what a value is made of
+_MIN_BYTES_SAVED = 2  #: bytes of traffic that have to be spared for each further byte of memory
+_FUSIBLE = frozenset({"elementwise", "view", "gradient"})  #: families that kernels compute on their way
+_MAX_NODES = 24  #: that are looked at on the way to what a value is made of
 
 
-def written_operands(graph: Graph, by_library: Callable[[Node], bool], exact: bool) -> list[Node]:
+def materialized_operands(graph: Graph, by_library: Callable[[Node], bool], exact: bool) -> list[Node]:
     """The values, made by elementwise work and views, that lie in memory since a library reads them.
 
     Args:
@@ -39,15 +39,15 @@ def written_operands(graph: Graph, by_library: Callable[[Node], bool], exact: bo
             if in_place(node, k, operand) and node.prim.name in PRODUCTS:
                 view = strided(operand)
                 memory = view[0] if view is not None else memory
-            if memory.prim.family in _MADE and behind(memory).prim.family != "leaf":
+            if memory.prim.family in _FUSIBLE and behind(memory).prim.family != "leaf":
                 found[memory] = None
     if not found:
         return []
-    met, change = met_by_extremes(graph), changes(exact)
+    met, change = extrema_operands(graph), bits_may_change(exact)
     return [n for n in found if behind(n) not in met or not change(behind(n))]
 
 
-def choose(
+def choose_residuals(
     operands: Sequence[Node], stops: Collection[Node], without: Collection[Node], with_all: Collection[Node]
 ) -> list[Node]:
     """Those of ``operands`` that are worth keeping.
@@ -57,7 +57,7 @@ def choose(
         without: inputs and values that the backward pass takes if it makes all operands again.
         with_all: what it takes if they are kept.
     """
-    made_of = {o: _ends(o, stops) for o in operands if o in with_all}
+    made_of = {o: _sources(o, stops) for o in operands if o in with_all}
     kept = [o for o, ends in made_of.items() if ends is not None]
     while True:
         needed = {e for o, ends in made_of.items() if o not in kept and ends for e in ends}
@@ -67,7 +67,7 @@ def choose(
             gone = {e for e in made_of[o] or () if e in without and e not in with_all and e not in needed}
             new = sum(e.type.nbytes for e in gone - freed if e.prim.name != "input")
             spared = o.type.nbytes + sum(e.type.nbytes for e in gone)
-            if spared >= _WORTH * (o.type.nbytes - new):
+            if spared >= _MIN_BYTES_SAVED * (o.type.nbytes - new):
                 good.append(o)
                 freed |= gone
         if len(good) == len(kept):
@@ -75,7 +75,7 @@ def choose(
         kept = good
 
 
-def _ends(node: Node, stops: Collection[Node]) -> set[Node] | None:
+def _sources(node: Node, stops: Collection[Node]) -> set[Node] | None:
     """The inputs and the values among ``stops`` that ``node`` is made of; None if these are far away."""
     seen, frontier, found = {node}, [node], set[Node]()
     while frontier:
@@ -83,10 +83,10 @@ def _ends(node: Node, stops: Collection[Node]) -> set[Node] | None:
             if i in seen:
                 continue
             seen.add(i)
-            if i in stops or i.prim.family not in _MADE:
+            if i in stops or i.prim.family not in _FUSIBLE:
                 found.add(i)
             else:
                 frontier.append(i)
-        if len(seen) > _MOST_NODES:
+        if len(seen) > _MAX_NODES:
             return None
     return found

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Windows that do not overlap: what goes back to an element comes from one window, so nothing need be added up.
+"""Disjoint windows: the fold of windows that do not overlap is a view, since each element comes from one window.
 
 The derivative of a pooling sums, for every element, what each place of a window gives to it. Where the stride is no
 less than the window, one term of that sum is no zero by construction, and the sum is a view of the windows, which
@@ -12,11 +12,11 @@ from collections.abc import Sequence
 
 from ...ir.graph import Builder, Node
 
-__all__ = ["gathered"]
+__all__ = ["fold_as_view"]
 
 
-def gathered(b: Builder, node: Node, inputs: Sequence[Node]) -> Node | None:
-    """A sum over the places of windows apart as a view."""
+def fold_as_view(b: Builder, node: Node, inputs: Sequence[Node]) -> Node | None:
+    """The sum over offsets of disjoint windows as a view."""
     back = inputs[0]
     if back.prim.name != "unwindows":
         return None

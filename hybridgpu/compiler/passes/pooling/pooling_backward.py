@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the derivative of a pooling is made of on the CPU, written out: sums over windows put back, and first maxima.
+"""Pooling gradients on the CPU, unrolled: folds of small windows, and positions of first maxima.
 
 An element of an image gets something from each window that it lies in. Which places of windows these are depends on
 its position modulo the stride alone: for every such remainder the sum is one of shifted arrays, without a division,
@@ -19,51 +19,54 @@ from ...ir.graph import Builder, Graph, Node
 from ...primitives import TABLE
 from ...target import Target
 from ..canonicalize.simplify import simplify
-from ..concat.split_wide_concats import APART, TOGETHER
-from ..rewrite import rewritten
+from ..concat.split_wide_concats import ALWAYS_RECOMPUTE, NO_RECOMPUTE
+from ..rewrite import rewrite
 
-__all__ = ["write_out_gradients"]
+__all__ = ["unroll_pooling_gradients"]
 
-_WINDOW = 32  #: places of a window, …
-_STRIDE = 4  #: … and its stride along an axis, up to which sums are written out
-_PLACES, _NARROW = 9, 3  #: places, or the extents, of windows that maxima are searched in by comparisons
-_TEETH = 8  #: remainders of all axes together
+_MAX_WINDOW = 32  #: places of a window, …
+_MAX_STRIDE = 4  #: … and its stride along an axis, up to which sums are written out
+_MAX_COMPARED, _MAX_NARROW_EXTENT = (
+    9,
+    3,
+)  #: places, or the extents, of windows that maxima are searched in by comparisons
+_MAX_PHASES = 8  #: remainders of all axes together
 
 
-def write_out_gradients(graph: Graph, target: Target) -> Graph:
-    """``graph`` with maxima's positions, and sums of what goes back, written out for small windows."""
-    if target.name != "cpu" or not any(_sums_back(n) or _searches(n) for n in graph.nodes):
+def unroll_pooling_gradients(graph: Graph, target: Target) -> Graph:
+    """``graph`` with argmaxes and folds of small windows unrolled."""
+    if target.name != "cpu" or not any(_is_fold_sum(n) or _is_window_argmax(n) for n in graph.nodes):
         return graph
 
     def rule(b: Builder, node: Node, new: dict[Node, Node]) -> Node | None:
-        if _searches(node):
-            return _searched(b, node, new[node.inputs[0]])
-        if _sums_back(node):
-            return _summed(b, node, new[node.inputs[0].inputs[0]], (0,) * node.ndim, node.shape)
-        if _crops(node):
+        if _is_window_argmax(node):
+            return _unrolled_argmax(b, node, new[node.inputs[0]])
+        if _is_fold_sum(node):
+            return _unrolled_fold(b, node, new[node.inputs[0].inputs[0]], (0,) * node.ndim, node.shape)
+        if _is_cropped_fold_sum(node):
             total = node.inputs[0]
-            return _summed(b, total, new[total.inputs[0].inputs[0]], node.params["begin"], node.shape)
+            return _unrolled_fold(b, total, new[total.inputs[0].inputs[0]], node.params["begin"], node.shape)
         return None
 
-    return simplify(rewritten(graph, rule))
+    return simplify(rewrite(graph, rule))
 
 
-def _crops(node: Node) -> bool:
+def _is_cropped_fold_sum(node: Node) -> bool:
     """A sum without the padding around it."""
-    return node.prim.name == "slice" and set(node.params["step"]) == {1} and _sums_back(node.inputs[0])
+    return node.prim.name == "slice" and set(node.params["step"]) == {1} and _is_fold_sum(node.inputs[0])
 
 
-def _sums_back(node: Node) -> bool:
+def _is_fold_sum(node: Node) -> bool:
     """A sum over all places of windows of what goes back to an element."""
     if node.prim.name != "sum" or node.inputs[0].prim.name != "unwindows":
         return False
     back = node.inputs[0]
     n, stride = len(back.params["extent"]), back.params["stride"]
-    small = prod(back.shape[:n]) <= _WINDOW and max(stride) <= _STRIDE and prod(stride) <= _TEETH
+    small = prod(back.shape[:n]) <= _MAX_WINDOW and max(stride) <= _MAX_STRIDE and prod(stride) <= _MAX_PHASES
     return small and set(node.params["axes"]) == set(range(n)) and node.size > 0
 
 
-def _searches(node: Node) -> bool:
+def _is_window_argmax(node: Node) -> bool:
     """The position of the maximum among the places of windows."""
     if node.prim.name != "argmax" or node.inputs[0].prim.name != "windows":
         return False
@@ -71,27 +74,27 @@ def _searches(node: Node) -> bool:
     n = len(x.params["extent"])
     if all(k <= s for k, s in zip(x.shape[:n], x.params["stride"], strict=True)):
         return False  # windows apart: their derivative is one kernel, with the maxima (see windows_apart)
-    small = 1 < prod(x.shape[:n]) <= _PLACES or max(x.shape[:n]) <= _NARROW
+    small = 1 < prod(x.shape[:n]) <= _MAX_COMPARED or max(x.shape[:n]) <= _MAX_NARROW_EXTENT
     return small and node.params["axes"] == tuple(range(n)) and node.size > 0
 
 
-def _place(b: Builder, x: Node, k: tuple[int, ...], known: dict[tuple[Node, tuple[int, ...]], Node]) -> Node:
-    """What windows have at place ``k``, computed for this place alone."""
+def _at_offset_once(b: Builder, x: Node, k: tuple[int, ...], known: dict[tuple[Node, tuple[int, ...]], Node]) -> Node:
+    """The elements of windows at offset ``k``, computed once for this offset alone."""
     if (x, k) not in known:
-        known[x, k] = _at_place(b, x, k, known)
+        known[x, k] = _at_offset(b, x, k, known)
     return known[x, k]
 
 
-def _at_place(b: Builder, x: Node, k: tuple[int, ...], known: dict[tuple[Node, tuple[int, ...]], Node]) -> Node:
+def _at_offset(b: Builder, x: Node, k: tuple[int, ...], known: dict[tuple[Node, tuple[int, ...]], Node]) -> Node:
     n, rest = len(k), x.shape[len(k) :]
     if x.prim.name == "full":
         return b.full(rest, x.params["value"], x.dtype)
     if x.prim.name == "iota" and x.params["axis"] < n:
         return b.full(rest, k[x.params["axis"]], x.dtype)
-    if x.prim.family == "elementwise" and APART not in x.params:
+    if x.prim.family == "elementwise" and NO_RECOMPUTE not in x.params:
         # choices are cheap, and arrays of them many
-        together = {TOGETHER: True} if x.dtype is bool_ else {}
-        return b.apply(x.prim, [_place(b, i, k, known) for i in x.inputs], {**x.params, **together})
+        together = {ALWAYS_RECOMPUTE: True} if x.dtype is bool_ else {}
+        return b.apply(x.prim, [_at_offset_once(b, i, k, known) for i in x.inputs], {**x.params, **together})
     if x.prim.name == "broadcast" and set(x.inputs[0].shape[:n]) == {1}:
         inner = x.inputs[0]
         return b.broadcast(b.reshape(inner, inner.shape[n:]), rest)
@@ -99,19 +102,19 @@ def _at_place(b: Builder, x: Node, k: tuple[int, ...], known: dict[tuple[Node, t
     return b.reshape(part, rest)
 
 
-def _searched(b: Builder, node: Node, x: Node) -> Node:
-    """The first of equal maxima, a NaN before all others."""
-    places = [_place(b, x, k, {}) for k in product(*map(range, x.shape[: len(node.params["axes"])]))]
+def _unrolled_argmax(b: Builder, node: Node, x: Node) -> Node:
+    """The position of the first of equal maxima, a NaN before all others."""
+    places = [_at_offset_once(b, x, k, {}) for k in product(*map(range, x.shape[: len(node.params["axes"])]))]
     most = reduce(lambda most, here: b.max(here, most), places)
     at = b.full(node.shape, len(places) - 1, i32)
     for k, here in reversed(list(enumerate(places[:-1]))):
         # a choice after the other makes vectors, where one with two reasons makes branches
         for found in (b.ne(here, here), b.eq(here, most)) if here.dtype.is_float else (b.eq(here, most),):
             at = b.select(found, b.full(node.shape, k, i32), at)
-    return b.apply(TABLE["copy"], (b.cast(at, node.dtype),), {APART: "place"})
+    return b.apply(TABLE["copy"], (b.cast(at, node.dtype),), {NO_RECOMPUTE: "place"})
 
 
-def _summed(b: Builder, node: Node, x: Node, begin: Sequence[int], shape: Sequence[int]) -> Node:
+def _unrolled_fold(b: Builder, node: Node, x: Node, begin: Sequence[int], shape: Sequence[int]) -> Node:
     """The part from ``begin`` of a sum of what goes back to elements, in ``shape``."""
     p = node.inputs[0].params
     stride, dilate, n = p["stride"], p["dilate"], len(p["extent"])
@@ -133,7 +136,7 @@ def _summed(b: Builder, node: Node, x: Node, begin: Sequence[int], shape: Sequen
             stop = [min(t, q + a) for t, q, a in zip(positions, count, shift, strict=True)]
             if any(e <= c for c, e in zip(start, stop, strict=True)):
                 continue
-            part = _place(b, x, k, known)
+            part = _at_offset_once(b, x, k, known)
             part = b.slice(part, (*(c.start for c in lead), *start), (*(c.stop for c in lead), *stop))
             low = [max(0, -a) for a in shift]
             high = [q - o - e + c for q, o, c, e in zip(count, low, start, stop, strict=True)]
@@ -142,21 +145,21 @@ def _summed(b: Builder, node: Node, x: Node, begin: Sequence[int], shape: Sequen
             total = total + part
         return total
 
-    whole = _combed(b, tooth, stride, len(lead), ())
+    whole = _interleaved(b, tooth, stride, len(lead), ())
     if whole.shape != tuple(shape):
-        whole = b.apply(TABLE["copy"], (whole,), {APART: "rest"})
+        whole = b.apply(TABLE["copy"], (whole,), {NO_RECOMPUTE: "rest"})
         whole = b.slice(whole, (0,) * whole.ndim, tuple(shape))
     return b.cast(whole, node.dtype)
 
 
-def _combed(
+def _interleaved(
     b: Builder, tooth: Callable[[tuple[int, ...]], Node], stride: Sequence[int], lead: int, rest: tuple[int, ...]
 ) -> Node:
     """The teeth of all remainders that begin with ``rest``, joined element by element along the axes that follow."""
     axis = len(rest)
     if axis == len(stride):
         return tooth(rest)
-    parts = [_combed(b, tooth, stride, lead, (*rest, r)) for r in range(stride[axis])]
+    parts = [_interleaved(b, tooth, stride, lead, (*rest, r)) for r in range(stride[axis])]
     if len(parts) == 1:
         return parts[0]
     shape, place = list(parts[0].shape), lead + axis

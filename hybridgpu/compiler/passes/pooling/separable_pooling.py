@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Maxima and sums over large windows on the host: first along rows, then of the rows.
+"""Separable pooling on the CPU: maxima and sums over large windows, first along rows, then over the rows.
 
 Windows of several rows that overlap share what their rows have in common: the maxima of 5 x 5 elements are those of 5
 maxima of 5, of which each belongs to several windows. The maxima of rows go to memory once. A kernel of a window's 25
@@ -15,25 +15,25 @@ from __future__ import annotations
 from math import prod
 
 from ...ir.graph import Builder, Graph, Node
-from ..rewrite import rewritten
+from ..rewrite import rewrite
 
-__all__ = ["separate_rows"]
+__all__ = ["separate_pooling"]
 
-_WINDOW = 16  #: elements of a window, …
-_ROW = 3  #: … and of its rows, from which on it is worth it
-_SHARED = 1.5  #: windows, on average, that a row belongs to
+_MIN_WINDOW = 16  #: elements of a window, …
+_MIN_ROW = 3  #: … and of its rows, from which on it is worth it
+_MIN_SHARING = 1.5  #: windows, on average, that a row belongs to
 
 
-def separate_rows(graph: Graph) -> Graph:
+def separate_pooling(graph: Graph) -> Graph:
     """``graph`` with maxima, minima and sums over windows in two steps, where that is faster."""
     found = {n for n in graph.nodes if _separable(n)}
     if not found:
         return graph
 
     def rule(b: Builder, node: Node, new: dict[Node, Node]) -> Node | None:
-        return _separated(b, node, new[node.inputs[0].inputs[0].inputs[0]]) if node in found else None
+        return _separate(b, node, new[node.inputs[0].inputs[0].inputs[0]]) if node in found else None
 
-    return rewritten(graph, rule)
+    return rewrite(graph, rule)
 
 
 def _separable(node: Node) -> bool:
@@ -51,11 +51,11 @@ def _separable(node: Node) -> bool:
     if spread.inputs[0].shape != (*(1 for _ in kernel), *spread.shape[len(kernel) :]):
         return False
     rows, windows = spread.shape[-len(kernel) : -1], x.params["extent"][:-1]
-    shared = prod(windows) * prod(kernel[:-1]) >= _SHARED * prod(rows)
-    return shared and kernel[-1] >= _ROW and prod(kernel) >= _WINDOW
+    shared = prod(windows) * prod(kernel[:-1]) >= _MIN_SHARING * prod(rows)
+    return shared and kernel[-1] >= _MIN_ROW and prod(kernel) >= _MIN_WINDOW
 
 
-def _separated(b: Builder, node: Node, image: Node) -> Node:
+def _separate(b: Builder, node: Node, image: Node) -> Node:
     """``image``: what windows are of, with an axis of one element for each of a window's axes in front."""
     p = node.inputs[0].params
     kernel, count = node.inputs[0].shape[: len(p["extent"])], p["extent"]

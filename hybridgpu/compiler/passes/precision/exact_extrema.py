@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Values that are compared with their own maximum or minimum: so are masks of maxima, and derivatives of maxima made.
+"""Exact extrema: values that are compared with their own maximum or minimum, as masks and gradients of maxima do.
 
 Such a comparison asks for equal bits. Values of float16 and bfloat16 are held in float32 and rounded where they are
 stored; in the mode 'fast' a product and a sum are one rounding or two, as a compiler likes. So a value that two kernels
@@ -14,21 +14,21 @@ from collections.abc import Callable
 from ...ir.graph import Builder, Graph, Node, reachable
 from ...primitives import TABLE
 from ...target import Target
-from ..concat.split_wide_concats import APART
-from ..rewrite import rewritten
+from ..concat.split_wide_concats import NO_RECOMPUTE
+from ..rewrite import rewrite
 
-__all__ = ["EXTREMES", "changes", "compare_in_memory", "compared", "met_by_extremes", "shown"]
+__all__ = ["EXTREMA", "bits_may_change", "comparisons", "extrema_operands", "materialize_compared", "value_source"]
 
-EXTREMES = ("amax", "amin")
+EXTREMA = ("amax", "amin")
 _COMPARISONS = frozenset({"eq", "ne", "lt", "le", "gt", "ge"})
-#: what gives one of its operands, or its opposite: exact in any type
-_EXACT = frozenset(
+#: primitives that return one of their operands, or its negative: exact in any type
+_BIT_EXACT = frozenset(
     {"select", "copy", "stop_gradient", "max", "min", "abs", "neg", "take", "take_along", "custom_gradient"}
 )
 
 
-def changes(exact: bool) -> Callable[[Node], bool]:
-    """A function that tells whether a value's bits may be others where it is computed again.
+def bits_may_change(exact: bool) -> Callable[[Node], bool]:
+    """A predicate: whether a value's bits may change where it is recomputed.
 
     Args:
         exact: whether operations on float32 and float64 give the same bits each time.
@@ -41,9 +41,9 @@ def changes(exact: bool) -> Callable[[Node], bool]:
             return node.dtype.is_half and known[node.inputs[0]]
         if node.prim.name == "narrow":  # stored it is rounded
             return True
-        if node.prim.family not in ("elementwise", "view") and node.prim.name not in _EXACT:
+        if node.prim.family not in ("elementwise", "view") and node.prim.name not in _BIT_EXACT:
             return False  # in memory
-        arithmetic = node.prim.family == "elementwise" and node.prim.name not in _EXACT
+        arithmetic = node.prim.family == "elementwise" and node.prim.name not in _BIT_EXACT
         if arithmetic and node.dtype.is_float and (node.dtype.is_half or not exact) and node.prim.name != "cast":
             return True
         return any(known[i] for i in node.inputs)
@@ -57,46 +57,46 @@ def changes(exact: bool) -> Callable[[Node], bool]:
     return find
 
 
-def shown(node: Node) -> Node:
-    """What ``node`` shows elements of, in the same bits: what narrows rounds them."""
+def value_source(node: Node) -> Node:
+    """The source whose elements ``node`` views in the same bits: views that round end the search."""
     while node.prim.family == "view" and len(node.inputs) == 1 and node.prim.name != "narrow":
         node = node.inputs[0]
     return node
 
 
-def compared(graph: Graph) -> dict[Node, list[Node]]:
-    """What of ``graph`` is compared with something else, views of either aside -> with what."""
+def comparisons(graph: Graph) -> dict[Node, list[Node]]:
+    """Comparisons of ``graph``, views aside: value -> what it is compared with."""
     found: dict[Node, list[Node]] = {}
     for node in graph.nodes:
         if node.prim.name in _COMPARISONS:
-            a, b = map(shown, node.inputs)
+            a, b = map(value_source, node.inputs)
             found.setdefault(a, []).append(b)
             found.setdefault(b, []).append(a)
     return found
 
 
-def met_by_extremes(graph: Graph) -> set[Node]:
-    """What extremes of ``graph`` are taken of: values, and those that they are exactly, seen as another type or shape."""
+def extrema_operands(graph: Graph) -> set[Node]:
+    """Operands of the extrema of ``graph``: values, and those with the same bits under another type or shape."""
     found: set[Node] = set()
-    frontier = [n.inputs[0] for n in graph.nodes if n.prim.name in EXTREMES]
+    frontier = [n.inputs[0] for n in graph.nodes if n.prim.name in EXTREMA]
     while frontier:
         node = frontier.pop()
         if node not in found:
             found.add(node)
-            if node.prim.family == "view" or node.prim.name in _EXACT or node.prim.name == "cast":
+            if node.prim.family == "view" or node.prim.name in _BIT_EXACT or node.prim.name == "cast":
                 frontier += node.inputs
     return found
 
 
-def compare_in_memory(graph: Graph, target: Target) -> Graph:
-    """``graph`` with what is compared with its own extreme in memory, where its bits might else differ."""
-    if all(n.prim.name not in EXTREMES for n in graph.nodes):
+def materialize_compared(graph: Graph, target: Target) -> Graph:
+    """``graph`` with values that are compared with their own extremum in memory, where their bits might else differ."""
+    if all(n.prim.name not in EXTREMA for n in graph.nodes):
         return graph
-    pairs, change = compared(graph), changes(target.numeric == "strict")
+    pairs, change = comparisons(graph), bits_may_change(target.numeric == "strict")
     wanted = set()
     for node in graph.nodes:
-        if node.prim.name in EXTREMES and node in pairs:
-            operand = shown(node.inputs[0])
+        if node.prim.name in EXTREMA and node in pairs:
+            operand = value_source(node.inputs[0])
             if operand in pairs[node] and change(operand):
                 wanted.add(operand)
     if not wanted:
@@ -106,6 +106,6 @@ def compare_in_memory(graph: Graph, target: Target) -> Graph:
         if node not in wanted:
             return None
         made = b.apply(node.prim, [new[i] for i in node.inputs], node.params)
-        return b.apply(TABLE["copy"], (made,), {APART: "extreme"})
+        return b.apply(TABLE["copy"], (made,), {NO_RECOMPUTE: "extreme"})
 
-    return rewritten(graph, rule)
+    return rewrite(graph, rule)

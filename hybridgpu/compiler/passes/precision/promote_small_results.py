@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is made of sums of float16 and bfloat16, as long as it is few numbers: float32 between kernels, too.
+"""Promotion of small results: what is computed from sums of float16 and bfloat16 stays float32 between kernels, too.
 
 Kernels compute in float32 and round where they store. What one operator makes of a sum, a norm say, may be beyond what
 a half holds, or take more digits, where its result does not; and where kernels end is nobody's concern. A number for
@@ -10,18 +10,18 @@ from __future__ import annotations
 
 from ....dtypes import f32
 from ...ir.graph import Builder, Graph, Node
-from ..concat.split_wide_concats import APART
-from ..rewrite import rewritten
+from ..concat.split_wide_concats import NO_RECOMPUTE
+from ..rewrite import rewrite
 
-__all__ = ["keep_few_wide"]
+__all__ = ["promote_small_results"]
 
-_MANY = 16  #: elements that are reduced to one, at least
+_MIN_REDUCED = 16  #: elements that are reduced to one, at least
 _VIEWS = ("reshape", "transpose", "slice", "reverse")
 
 
-def keep_few_wide(graph: Graph) -> Graph:
-    """``graph`` with what follows from few sums of halves in float32, narrowed where something larger reads it."""
-    few = _few(graph)
+def promote_small_results(graph: Graph) -> Graph:
+    """``graph`` with small results of sums of half types in float32, rounded where something larger reads them."""
+    few = _small_results(graph)
     wide: dict[Node, Node] = {}  # node of two bytes -> what it narrows
 
     def rule(b: Builder, node: Node, new: dict[Node, Node]) -> Node | None:
@@ -31,25 +31,25 @@ def keep_few_wide(graph: Graph) -> Graph:
             return None
         if node.prim.name == "narrow":
             wide[node] = new[node.inputs[0]]
-        elif any(i in wide for i in node.inputs) and APART not in node.params:
-            held = [wide.get(i) or _widened(b, new[i]) for i in node.inputs]
+        elif any(i in wide for i in node.inputs) and NO_RECOMPUTE not in node.params:
+            held = [wide.get(i) or _as_float32(b, new[i]) for i in node.inputs]
             wide[node] = b.apply(node.prim, held, node.params)
         else:
             return None
         return b.narrow(wide[node], node.dtype)
 
-    return rewritten(graph, rule)
+    return rewrite(graph, rule)
 
 
-def _widened(b: Builder, x: Node) -> Node:
+def _as_float32(b: Builder, x: Node) -> Node:
     """``x``, if it is a half, as it stands in a kernel."""
     if not x.dtype.is_half:
         return x
     return b.full(x.shape, x.params["value"], f32) if x.prim.name == "full" else b.cast(x, f32)
 
 
-def _few(graph: Graph) -> set[Node]:
-    """Reductions to few numbers, and what is made of those element by element."""
+def _small_results(graph: Graph) -> set[Node]:
+    """Reductions to few numbers, and elementwise results of those."""
     behind: dict[Node, int] = {}  # elements that were reduced
     for node in graph.nodes:
         name, family = node.prim.name, node.prim.family
@@ -58,6 +58,6 @@ def _few(graph: Graph) -> set[Node]:
             count = max(count, node.inputs[0].size)
         elif name not in (*_VIEWS, "narrow") and (family != "elementwise" or name == "cast"):
             continue
-        if count >= _MANY * node.size:
+        if count >= _MIN_REDUCED * node.size:
             behind[node] = count
     return set(behind)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sums of exponentials over rows that no chip holds, read from memory once.
+"""Online softmax: maxima and sums of exponentials by chunks, so that rows that no chip holds are read once.
 
 ``sum(exp(x - max))`` waits for the maximum: it walks the row a second time, and a softmax a third time. Where the row
 does not stay on chip, parts of it do: each part has a maximum ``m`` of its own, and the sum about that, which are
@@ -19,10 +19,10 @@ from ....dataclass import dataclass
 from ...ir.graph import Builder, Graph, Node
 from ...primitives.views import RESHAPES, behind
 from ...target import Target
-from ..rewrite import rewritten
-from .reduction_splitting import Parts, lined_up, normalises, parts_on_chip, taken_apart
+from ..rewrite import rewrite
+from .reduction_splitting import Split, gather_partials, rereads_operand, split_axis, split_to_fit
 
-__all__ = ["merge_exponentials"]
+__all__ = ["use_online_softmax"]
 
 
 @dataclass(frozen=True)
@@ -31,20 +31,20 @@ class _Pair:
 
     largest: Node
     total: Node
-    parts: Parts
+    split: Split
 
 
-def merge_exponentials(graph: Graph, target: Target) -> Graph:
-    """``graph`` with sums of exponentials in parts where ``target``, a GPU, would read a row more often."""
+def use_online_softmax(graph: Graph, target: Target) -> Graph:
+    """``graph`` with sums of exponentials by chunks where ``target``, a GPU, would read a row more often."""
     totals: dict[Node, _Pair] = {}
     maxima: dict[Node, _Pair] = {}
     uses: dict[Node, list[Node]] | None = None
     for node in graph.nodes:
-        largest = _about(node)
+        largest = _softmax_max(node)
         if largest is None:
             continue
         uses = graph.uses() if uses is None else uses
-        parts = parts_on_chip(node, normalises(node, uses), target)
+        parts = split_to_fit(node, rereads_operand(node, uses), target)
         if parts is not None:
             totals[node] = maxima[largest] = _Pair(largest, node, parts)
     if not totals:
@@ -52,15 +52,15 @@ def merge_exponentials(graph: Graph, target: Target) -> Graph:
 
     def rule(b: Builder, node: Node, new: dict[Node, Node]) -> Node | None:
         if node in maxima:
-            return _largest(b, maxima[node], new[node.inputs[0]])
+            return _merge_maxima(b, maxima[node], new[node.inputs[0]])
         pair = totals.get(node)
-        return _total(b, pair, new[pair.largest.inputs[0]], new[pair.largest]) if pair else None
+        return _merge_sums(b, pair, new[pair.largest.inputs[0]], new[pair.largest]) if pair else None
 
-    return rewritten(graph, rule)
+    return rewrite(graph, rule)
 
 
-def _about(node: Node) -> Node | None:
-    """The maximum of x if ``node`` is the sum of exp(x - maximum) over the same axes."""
+def _softmax_max(node: Node) -> Node | None:
+    """The node amax(x) if ``node`` is the sum of exp(x - amax(x)) over the same axes."""
     power = node.inputs[0] if node.inputs else node
     if node.prim.name != "sum" or not node.dtype.is_float or power.dtype is not node.dtype or not node.size:
         return None
@@ -77,34 +77,34 @@ def _about(node: Node) -> Node | None:
     return about if same else None
 
 
-def _lead(pair: _Pair) -> int:
-    """Axes of rows before that of the parts."""
+def _outer_axes(pair: _Pair) -> int:
+    """The number of row axes before that of the chunks."""
     axes = pair.total.params["axes"]
     return sum(a not in axes for a in range(axes[0]))
 
 
-def _maxima(b: Builder, pair: _Pair, x: Node) -> tuple[Node, tuple[int, ...], Node]:
-    """What is reduced in parts, the axes of a part's own elements, and the maxima, with these axes as 1."""
-    x, inner = taken_apart(b, x, pair.total.params["axes"], pair.parts, -inf)
+def _partial_maxima(b: Builder, pair: _Pair, x: Node) -> tuple[Node, tuple[int, ...], Node]:
+    """The operand by chunks, the axes inside a chunk, and the chunks' maxima, with these axes as 1."""
+    x, inner = split_axis(b, x, pair.total.params["axes"], pair.split, -inf)
     return x, inner, b.reduce("amax", x, inner, keepdims=True)
 
 
-def _line(b: Builder, pair: _Pair, y: Node, inner: tuple[int, ...]) -> Node:
-    """A value of each part, with one axis for all parts."""
+def _gather(b: Builder, pair: _Pair, y: Node, inner: tuple[int, ...]) -> Node:
+    """One value of each chunk, with one axis for all chunks."""
     shape = tuple(d for k, d in enumerate(y.shape) if k not in inner)
-    return lined_up(b, b.reshape(y, shape), inner, pair.parts, _lead(pair))
+    return gather_partials(b, b.reshape(y, shape), inner, pair.split, _outer_axes(pair))
 
 
-def _largest(b: Builder, pair: _Pair, x: Node) -> Node:
-    _, inner, maxima = _maxima(b, pair, x)
-    return b.reduce("amax", _line(b, pair, maxima, inner), (_lead(pair),))
+def _merge_maxima(b: Builder, pair: _Pair, x: Node) -> Node:
+    _, inner, maxima = _partial_maxima(b, pair, x)
+    return b.reduce("amax", _gather(b, pair, maxima, inner), (_outer_axes(pair),))
 
 
-def _total(b: Builder, pair: _Pair, x: Node, largest: Node) -> Node:
-    x, inner, maxima = _maxima(b, pair, x)
-    lead = _lead(pair)
+def _merge_sums(b: Builder, pair: _Pair, x: Node, largest: Node) -> Node:
+    x, inner, maxima = _partial_maxima(b, pair, x)
+    lead = _outer_axes(pair)
     about = b.select(b.eq(maxima, -inf), b.full_like(maxima, 0), maxima)
     sums = b.sum(b.exp(x - about), inner, keepdims=True)
     whole = b.reshape(largest, (*largest.shape[:lead], 1, *largest.shape[lead:]))
-    scale = b.exp(_line(b, pair, maxima, inner) - whole)
-    return b.sum(_line(b, pair, sums, inner) * scale, (lead,))
+    scale = b.exp(_gather(b, pair, maxima, inner) - whole)
+    return b.sum(_gather(b, pair, sums, inner) * scale, (lead,))

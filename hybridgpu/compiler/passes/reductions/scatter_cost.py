@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How a scatter is shared out over the blocks of a GPU, by a model of what takes the time.
+"""Cost model of scatters on a GPU: how their rows are distributed over blocks.
 
 A block that has more rows keeps more of its shared memory in use and fewer multiprocessors busy; one that has fewer rows
 looks through the positions of all updates for less. The model knows no more than that.
@@ -15,128 +15,142 @@ from ...ir.graph import Node
 from ...size_buckets import alike, length_class
 from ...target import Target
 
-__all__ = ["THREADS", "Form", "Work", "choose", "library_seconds", "seconds", "work_of"]
+__all__ = [
+    "THREADS",
+    "ScatterConfig",
+    "ScatterWorkload",
+    "choose_config",
+    "estimate_library_seconds",
+    "estimate_seconds",
+    "scatter_workload",
+]
 
 THREADS = 256  #: of a block; scatter_cuda.h has its warps
-_ROUND = 1024  #: positions that a block looks at in a round, see there
-_HELD = 28 * 1024  #: bytes of shared memory for rows, at most: 48 KiB are there without asking, …
-_LISTED = 20 * 1024  #: … of which the list of updates has no more than these
-_BLOCKS = 4  #: blocks that a multiprocessor should hold
-_FEWER_BLOCKS = 2  #: … where rows are many and long
-_WORTH = 1.15  #: times that this has to be faster
-_LEAST_HELD = 8 * 1024
-_EQUAL = 2e-7  #: seconds that make no difference
+_POSITIONS_PER_ROUND = 1024  #: positions that a block looks at in a round, see there
+_MAX_ROW_BYTES = 28 * 1024  #: bytes of shared memory for rows, at most: 48 KiB are there without asking, …
+_UPDATE_LIST_BYTES = 20 * 1024  #: … of which the list of updates has no more than these
+_BLOCKS_PER_MULTIPROCESSOR = 4  #: blocks that a multiprocessor should hold
+_FEW_BLOCKS_PER_MULTIPROCESSOR = 2  #: … where rows are many and long
+_MIN_SPEEDUP = 1.15  #: times that this has to be faster
+_MIN_ROW_BYTES = 8 * 1024
+_EQUAL_SECONDS = 2e-7  #: seconds that make no difference
 
 
 @dataclass(frozen=True)
-class Work:
-    """What is to be done.
+class ScatterWorkload:
+    """The work of a scatter.
 
     Attributes:
         rows: of the table.
-        lead: groups of rows that have updates of their own, one after the other.
-        updates: how many there are.
+        groups: of rows that have updates of their own, one after the other.
+        updates: their number.
         columns: elements of a row.
         vector: elements of one access.
-        held: bytes of an element on chip, …
-        size: … and in memory.
+        accumulator_bytes: of an element on chip, …
+        element_bytes: … and in memory.
     """
 
     rows: int
-    lead: int
+    groups: int
     updates: int
     columns: int
     vector: int
-    held: int
-    size: int
+    accumulator_bytes: int
+    element_bytes: int
 
 
 @dataclass(frozen=True)
-class Form:
-    """A choice.
+class ScatterConfig:
+    """A distribution over blocks.
 
     Attributes:
         lanes: threads that share a row: a power of two, or all that are of use.
-        most: rows that a block has room for …
+        row_capacity: rows that a block has room for …
         rows: … and those that it takes.
-        seconds: what the model says.
+        seconds: the estimate.
     """
 
     lanes: int
-    most: int
+    row_capacity: int
     rows: int
     seconds: float = 0.0
 
-    def shared(self, work: Work) -> int:
+    def shared_bytes(self, work: ScatterWorkload) -> int:
         """Bytes of shared memory that its rows take, if a launch has to ask for them; else 0."""
-        held = self.most * self.lanes * work.vector * work.held
-        return held if held > _HELD else 0
+        held = self.row_capacity * self.lanes * work.vector * work.accumulator_bytes
+        return held if held > _MAX_ROW_BYTES else 0
 
     @property
     def teams(self) -> int:
-        """Groups of threads that have rows in turn."""
+        """Groups of threads, each of which has a row at a time."""
         return THREADS // self.lanes
 
-    def tiles(self, work: Work) -> int:
+    def tiles(self, work: ScatterWorkload) -> int:
         """Blocks that share a row."""
         return -(-work.columns // (self.lanes * work.vector))
 
-    def blocks(self, work: Work) -> int:
-        """How many there are."""
+    def blocks(self, work: ScatterWorkload) -> int:
+        """The number of blocks."""
         return -(-work.rows // self.rows) * self.tiles(work)
 
-    def looks(self, work: Work) -> float:
+    def positions_scanned(self, work: ScatterWorkload) -> float:
         """Positions that a block looks through, on average."""
-        groups = min(work.lead, 1 + (self.rows - 1) * work.lead / work.rows)
-        return work.updates / work.lead * groups
+        groups = min(work.groups, 1 + (self.rows - 1) * work.groups / work.rows)
+        return work.updates / work.groups * groups
 
 
-def choose(work: Work, target: Target, usual: int = 0) -> Form:
-    """The form that takes the least time.
+def choose_config(work: ScatterWorkload, target: Target, usual_columns: int = 0) -> ScatterConfig:
+    """The configuration that takes the least time.
 
     Args:
-        usual: the columns that decide how many threads share a row, if how many there are is an argument.
+        usual_columns: decide how many threads share a row, if the number of columns is a runtime argument.
     """
-    spans = -(-(usual or work.columns) // work.vector)
+    spans = -(-(usual_columns or work.columns) // work.vector)
     lanes = min(THREADS, 1 << max(0, spans - 1).bit_length())
     if lanes == THREADS > spans == -(-work.columns // work.vector):  # a team has them all, and no room is left empty
         lanes = spans
-    few, many = (max(1, s // (lanes * work.vector * work.held)) for s in _spaces(target))
+    few, many = (max(1, s // (lanes * work.vector * work.accumulator_bytes)) for s in _row_spaces(target))
     best = _fastest(work, target, lanes, few)
     if many == few:
         return best
     # kernels have room for as many rows whatever the batch
-    groups = alike(work.lead) if work.lead > 1 else 1
-    updates = work.updates // work.lead * groups if work.lead > 1 else length_class(work.updates)
-    like = replace(work, lead=groups, rows=work.rows // work.lead * groups, updates=updates)
-    if _fastest(like, target, lanes, many).seconds * _WORTH > _fastest(like, target, lanes, few).seconds:
+    groups = alike(work.groups) if work.groups > 1 else 1
+    updates = work.updates // work.groups * groups if work.groups > 1 else length_class(work.updates)
+    like = replace(work, groups=groups, rows=work.rows // work.groups * groups, updates=updates)
+    if _fastest(like, target, lanes, many).seconds * _MIN_SPEEDUP > _fastest(like, target, lanes, few).seconds:
         return best
     return _fastest(work, target, lanes, many)
 
 
-def _spaces(target: Target) -> tuple[int, int]:
+def _row_spaces(target: Target) -> tuple[int, int]:
     """Bytes of shared memory for rows, and more of them: a multiprocessor then has fewer blocks."""
     gpu = target.gpu
-    few = max(_LEAST_HELD, min(_HELD, gpu.shared_total // _BLOCKS - _LISTED))
-    return few, max(few, min(gpu.shared_bytes - _LISTED, gpu.shared_total // _FEWER_BLOCKS - _LISTED))
+    few = max(_MIN_ROW_BYTES, min(_MAX_ROW_BYTES, gpu.shared_total // _BLOCKS_PER_MULTIPROCESSOR - _UPDATE_LIST_BYTES))
+    return few, max(
+        few,
+        min(
+            gpu.shared_bytes - _UPDATE_LIST_BYTES,
+            gpu.shared_total // _FEW_BLOCKS_PER_MULTIPROCESSOR - _UPDATE_LIST_BYTES,
+        ),
+    )
 
 
-def _fastest(work: Work, target: Target, lanes: int, most: int) -> Form:
+def _fastest(work: ScatterWorkload, target: Target, lanes: int, most: int) -> ScatterConfig:
     room = min(most, work.rows)
     rows = [room, *(1 << k for k in range(room.bit_length()))]
-    forms = [Form(lanes, most, r, seconds(work, Form(lanes, most, r), target)) for r in rows]
-    return min(forms, key=lambda f: (round(f.seconds / _EQUAL), -f.rows))
+    forms = [ScatterConfig(lanes, most, r, estimate_seconds(work, ScatterConfig(lanes, most, r), target)) for r in rows]
+    return min(forms, key=lambda f: (round(f.seconds / _EQUAL_SECONDS), -f.rows))
 
 
-def seconds(work: Work, form: Form, target: Target) -> float:
-    """What the model says of a form."""
+def estimate_seconds(work: ScatterWorkload, form: ScatterConfig, target: Target) -> float:
+    """The time of a configuration."""
     gpu = target.gpu
-    blocks, looks = form.blocks(work), form.looks(work)
+    blocks, looks = form.blocks(work), form.positions_scanned(work)
     busy = min(blocks, gpu.multiprocessors)
-    shared = form.most * form.lanes * work.vector * work.held + _LISTED
+    shared = form.row_capacity * form.lanes * work.vector * work.accumulator_bytes + _UPDATE_LIST_BYTES
     resident = max(1, min(gpu.resident_threads // THREADS, gpu.shared_total // shared))
     turns = -(-blocks // (gpu.multiprocessors * resident))
-    rounds = -(-looks // _ROUND)
+    rounds = -(-looks // _POSITIONS_PER_ROUND)
     hits = work.updates * form.tiles(work) / blocks
     computed = blocks / busy * (rounds * gpu.scatter_round_cycles + hits * gpu.scatter_hit_cycles)
     waited = (
@@ -144,21 +158,21 @@ def seconds(work: Work, form: Form, target: Target) -> float:
         + hits / min(form.teams, form.rows) * gpu.scatter_hit_latency
         + gpu.scatter_block_cycles
     )
-    moved = (work.updates + work.rows) * work.columns * work.size * target.byte_seconds
+    moved = (work.updates + work.rows) * work.columns * work.element_bytes * target.byte_seconds
     moved *= gpu.multiprocessors / busy / gpu.boost(busy)
     return max(moved, computed / gpu.clock, turns * waited / gpu.clock)
 
 
-def library_seconds(work: Work, target: Target) -> float:
-    """What a library takes, which adds each element where it belongs: in no order, and after the updates are in memory."""
+def estimate_library_seconds(work: ScatterWorkload, target: Target) -> float:
+    """The time of a library, which adds each element atomically, in no order, after the updates are in memory."""
     gpu = target.gpu
     elements = work.updates * work.columns
-    moved = (3 * elements + 2 * work.rows * work.columns) * work.size
+    moved = (3 * elements + 2 * work.rows * work.columns) * work.element_bytes
     return 3 * gpu.library_step_seconds + moved * target.byte_seconds + elements * gpu.atomic_seconds
 
 
-def work_of(node: Node) -> Work:
-    """What the scatter ``node`` has to do on CUDA, as far as its operands tell before anything is fused."""
+def scatter_workload(node: Node) -> ScatterWorkload:
+    """The workload of the scatter ``node`` on CUDA, as far as its operands tell before anything is fused."""
     updates, at = node.inputs[-2:]
     axis = node.params.get("axis", 0)
     lead, rows, columns = 1, node.shape[axis], node.size // node.shape[axis]
@@ -169,12 +183,12 @@ def work_of(node: Node) -> Work:
         columns = prod(node.shape[last:])
         lead, rows = prod(node.shape[:axis]), node.size // columns
     size = node.dtype.size
-    return Work(
+    return ScatterWorkload(
         rows=rows,
-        lead=lead,
+        groups=lead,
         updates=updates.size // columns,
         columns=columns,
         vector=max(1, min(16 // size, columns & -columns)),
-        held=max(size, 4) if node.dtype.is_float else size,
-        size=size,
+        accumulator_bytes=max(size, 4) if node.dtype.is_float else size,
+        element_bytes=size,
     )

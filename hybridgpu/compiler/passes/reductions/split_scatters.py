@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sums of many updates in few rows of a table, done in parts: few blocks of a GPU would have all the work otherwise.
+"""Split scatters: sums of many updates in few rows of a table, which few blocks of a GPU would compute otherwise.
 
-Each part of the updates is summed in a table of its own, and the tables are added up: histograms of long arrays, and
-gradients of small tables that are looked up often. How many parts there are depends on shapes and the GPU alone, so that
+Each chunk of the updates is summed in a table of its own, and the tables are added up: histograms of long arrays, and
+gradients of small tables that are looked up often. The number of chunks depends on shapes and the GPU alone, so that
 results are the same in every run. Half precision is summed in float32 on the way.
 """
 
@@ -14,27 +14,31 @@ from math import prod
 from ....dtypes import f32
 from ...ir.graph import Builder, Graph, Node
 from ...target import Target
-from ..rewrite import rewritten
-from .reduction_splitting import Parts, cut, taken_apart
-from .scatter_cost import choose, work_of
+from ..rewrite import rewrite
+from .reduction_splitting import Split, choose_split, split_axis
+from .scatter_cost import choose_config, scatter_workload
 
-__all__ = ["scatter_in_parts"]
+__all__ = ["split_scatters"]
 
-_GAIN = 0.7  #: of the time that it takes otherwise
-_MOST = 11  #: parts at most, as a power of two
-_LEAST = 1e-5  #: seconds of a scatter that may be worth it
+_MAX_TIME_RATIO = 0.7  #: of the time that it takes otherwise
+_MAX_LOG2_SPLIT = 11  #: parts at most, as a power of two
+_MIN_SECONDS = 1e-5  #: seconds of a scatter that may be worth it
 
 
-def scatter_in_parts(graph: Graph, target: Target) -> Graph:
-    """``graph`` with sums at computed positions in parts where ``target`` gains by it."""
-    plans = {n: p for n in graph.nodes if n.prim.name in ("scatter_add", "scatter_along") and (p := _parts(n, target))}
+def split_scatters(graph: Graph, target: Target) -> Graph:
+    """``graph`` with scatter-adds split where ``target`` gains by it."""
+    plans = {
+        n: p
+        for n in graph.nodes
+        if n.prim.name in ("scatter_add", "scatter_along") and (p := _profitable_split(n, target))
+    }
     if not plans:
         return graph
 
     def rule(b: Builder, node: Node, new: dict[Node, Node]) -> Node | None:
-        return _in_parts(b, node, new[node.inputs[0]], new[node.inputs[1]], plans[node]) if node in plans else None
+        return _split(b, node, new[node.inputs[0]], new[node.inputs[1]], plans[node]) if node in plans else None
 
-    return rewritten(graph, rule)
+    return rewrite(graph, rule)
 
 
 def _axes(node: Node) -> tuple[int, ...]:
@@ -43,33 +47,33 @@ def _axes(node: Node) -> tuple[int, ...]:
     return (axis,) if node.prim.name == "scatter_along" else tuple(range(axis, axis + node.inputs[1].ndim))
 
 
-def _parts(node: Node, target: Target) -> Parts | None:
+def _profitable_split(node: Node, target: Target) -> Split | None:
     if not node.size or not node.inputs[0].size or node.dtype.kind == "b":
         return None
-    work = work_of(node)
-    whole = choose(work, target).seconds
-    if whole < _LEAST:
+    work = scatter_workload(node)
+    whole = choose_config(work, target).seconds
+    if whole < _MIN_SECONDS:
         return None
 
     def seconds(count: int) -> float:
-        apart = replace(work, rows=work.rows * count, lead=work.lead * count)
+        apart = replace(work, rows=work.rows * count, groups=work.groups * count)
         table = node.size * max(node.dtype.size, 4 if node.dtype.is_float else 1)
-        return choose(apart, target).seconds + target.launch_seconds + (count + 1) * table * target.byte_seconds
+        return choose_config(apart, target).seconds + target.launch_seconds + (count + 1) * table * target.byte_seconds
 
-    wanted = min((1 << k for k in range(1, _MOST + 1)), key=seconds)
-    found = cut(node.inputs[0].shape, _axes(node), wanted)
-    if found is None or seconds(_count(node, found)) > _GAIN * whole:
+    wanted = min((1 << k for k in range(1, _MAX_LOG2_SPLIT + 1)), key=seconds)
+    found = choose_split(node.inputs[0].shape, _axes(node), wanted)
+    if found is None or seconds(_split_count(node, found)) > _MAX_TIME_RATIO * whole:
         return None
     return found
 
 
-def _count(node: Node, parts: Parts) -> int:
-    return prod(node.inputs[0].shape[a] for a in parts.kept) * parts.count
+def _split_count(node: Node, split: Split) -> int:
+    return prod(node.inputs[0].shape[a] for a in split.whole_axes) * split.count
 
 
-def _in_parts(b: Builder, node: Node, updates: Node, at: Node, parts: Parts) -> Node:
+def _split(b: Builder, node: Node, updates: Node, at: Node, split: Split) -> Node:
     axes, axis = _axes(node), node.params["axis"]
-    count = _count(node, parts)
+    count = _split_count(node, split)
     wide = node.dtype.is_half
     if wide:
         updates = b.cast(updates, f32)
@@ -78,14 +82,14 @@ def _in_parts(b: Builder, node: Node, updates: Node, at: Node, parts: Parts) -> 
     def apart(x: Node, first: int) -> Node:
         """``x``, whose first axis of positions is ``first``, with an axis of parts and one of a part's positions there."""
         mine = tuple(a - axis + first for a in axes)
-        moved = Parts(
-            tuple(a - axis + first for a in parts.kept),
-            None if parts.axis is None else parts.axis - axis + first,
-            parts.count,
-            parts.length,
+        moved = Split(
+            tuple(a - axis + first for a in split.whole_axes),
+            None if split.axis is None else split.axis - axis + first,
+            split.count,
+            split.length,
         )
         last = x.shape[mine[-1] + 1 :]
-        x, _ = taken_apart(b, x, mine, moved, 0)
+        x, _ = split_axis(b, x, mine, moved, 0)
         length = x.size // (prod(x.shape[:first]) * count * prod(last))
         return b.reshape(x, (*x.shape[:first], count, length, *last))
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Means and variances of rows that no chip holds, read from memory once.
+"""Welford statistics: means and variances by chunks, so that rows that no chip holds are read once.
 
 A variance waits for the mean: ``sum((x - mean)**2)`` walks the row a second time. Where a row stays on chip that costs
 no memory, and nothing is more accurate. Where it does not, parts of it do: each part has a mean ``c`` of its own, and
@@ -20,36 +20,36 @@ from ....dataclass import dataclass
 from ....dtypes import i32
 from ...ir.graph import Builder, Graph, Node
 from ...target import Target
-from ..rewrite import rewritten
-from .reduction_splitting import Parts, lined_up, normalises, parts_on_chip, taken_apart
+from ..rewrite import rewrite
+from .reduction_splitting import Split, gather_partials, rereads_operand, split_axis, split_to_fit
 
-__all__ = ["merge_moments"]
+__all__ = ["use_welford"]
 
-_NEARBY = 32  #: nodes of a row's size between a sum and a variance
+_MAX_LOOKAHEAD = 32  #: nodes of a row's size between a sum and a variance
 
 
 @dataclass(frozen=True)
 class _Pair:
-    """``total`` = sum(x), ``squares`` = sum((x - broadcast(about))**2), where ``about`` depends on ``total``."""
+    """``total`` = sum(x), ``squares`` = sum((x - broadcast(center))**2), where ``center`` depends on ``total``."""
 
     total: Node
-    about: Node
+    center: Node
     squares: Node
-    parts: Parts
+    split: Split
 
 
-def merge_moments(graph: Graph, target: Target) -> Graph:
-    """``graph`` with sums of squared deviations in parts where ``target`` would read a row twice."""
+def use_welford(graph: Graph, target: Target) -> Graph:
+    """``graph`` with sums of squared deviations by chunks where ``target`` would read a row twice."""
     pairs: dict[Node, _Pair] = {}
     totals: dict[Node, _Pair] = {}
     uses: dict[Node, list[Node]] | None = None
     for node in graph.nodes:
-        found = _deviations(node)
+        found = _match_deviations(node)
         if found is None:
             continue
         uses = graph.uses() if uses is None else uses
         total, about = found
-        parts = totals[total].parts if total in totals else parts_on_chip(total, normalises(node, uses), target)
+        parts = totals[total].split if total in totals else split_to_fit(total, rereads_operand(node, uses), target)
         if parts is not None:
             pairs[node] = totals[total] = _Pair(total, about, node, parts)
     if not pairs:
@@ -57,15 +57,15 @@ def merge_moments(graph: Graph, target: Target) -> Graph:
 
     def rule(b: Builder, node: Node, new: dict[Node, Node]) -> Node | None:
         if node in totals:
-            return _total(b, totals[node], new[node.inputs[0]])
+            return _merge_sums(b, totals[node], new[node.inputs[0]])
         pair = pairs.get(node)
-        return _squares(b, pair, new[pair.total.inputs[0]], new[pair.about]) if pair else None
+        return _merge_squares(b, pair, new[pair.total.inputs[0]], new[pair.center]) if pair else None
 
-    return rewritten(graph, rule)
+    return rewrite(graph, rule)
 
 
-def _deviations(node: Node) -> tuple[Node, Node] | None:
-    """(sum(x), what it is about) if ``node`` sums (x - about)**2 over the same axes, and that depends on the sum."""
+def _match_deviations(node: Node) -> tuple[Node, Node] | None:
+    """(sum(x), center) if ``node`` sums (x - center)**2 over the same axes, and the center depends on the sum."""
     square = node.inputs[0] if node.inputs else node
     if node.prim.name != "sum" or not node.dtype.is_float or square.dtype is not node.dtype or not node.size:
         return None  # (of halves such sums would be taken in halves)
@@ -78,7 +78,7 @@ def _deviations(node: Node) -> tuple[Node, Node] | None:
     if about.shape != tuple(1 if k in axes else d for k, d in enumerate(x.shape)):
         return None
     seen, frontier = {about}, [about]
-    while frontier and len(seen) < _NEARBY:
+    while frontier and len(seen) < _MAX_LOOKAHEAD:
         n = frontier.pop()
         if n.prim.name == "sum" and n.inputs[0] is x and n.params["axes"] == axes:
             return n, about
@@ -88,28 +88,28 @@ def _deviations(node: Node) -> tuple[Node, Node] | None:
     return None
 
 
-def _lead(total: Node) -> int:
-    """Axes of rows before that of the parts."""
+def _outer_axes(total: Node) -> int:
+    """The number of row axes before that of the chunks."""
     axes = total.params["axes"]
     return sum(a not in axes for a in range(axes[0]))
 
 
-def _sums(b: Builder, pair: _Pair, x: Node) -> tuple[Node, tuple[int, ...], Node]:
-    """What is summed in parts, the axes of a part's own elements, and the sums, with these axes as 1."""
-    x, inner = taken_apart(b, x, pair.total.params["axes"], pair.parts, 0)
+def _partial_sums(b: Builder, pair: _Pair, x: Node) -> tuple[Node, tuple[int, ...], Node]:
+    """The operand by chunks, the axes inside a chunk, and the chunks' sums, with these axes as 1."""
+    x, inner = split_axis(b, x, pair.total.params["axes"], pair.split, 0)
     return x, inner, b.sum(x, inner, keepdims=True)
 
 
-def _total(b: Builder, pair: _Pair, x: Node) -> Node:
-    x, inner, _ = _sums(b, pair, x)
-    lead = _lead(pair.total)
-    return b.sum(lined_up(b, b.sum(x, inner), inner, pair.parts, lead), (lead,))
+def _merge_sums(b: Builder, pair: _Pair, x: Node) -> Node:
+    x, inner, _ = _partial_sums(b, pair, x)
+    lead = _outer_axes(pair.total)
+    return b.sum(gather_partials(b, b.sum(x, inner), inner, pair.split, lead), (lead,))
 
 
-def _squares(b: Builder, pair: _Pair, x: Node, about: Node) -> Node:
+def _merge_squares(b: Builder, pair: _Pair, x: Node, about: Node) -> Node:
     """The sum of squared deviations from ``about``, which has 1 for every axis of ``total``'s."""
-    x, inner, sums = _sums(b, pair, x)
-    lead, parts = _lead(pair.total), pair.parts
+    x, inner, sums = _partial_sums(b, pair, x)
+    lead, parts = _outer_axes(pair.total), pair.split
     whole = prod(x.shape[k] for k in inner)
     axis = 0 if parts.axis is None else parts.axis
     missing = 0 if parts.axis is None else parts.count * parts.length - pair.total.inputs[0].shape[axis]
@@ -127,7 +127,7 @@ def _squares(b: Builder, pair: _Pair, x: Node, about: Node) -> Node:
     squares, rest = b.sum(centred * centred, inner), b.sum(centred, inner)
 
     def line(y: Node) -> Node:
-        return lined_up(b, b.reshape(y, squares.shape), inner, parts, lead)
+        return gather_partials(b, b.reshape(y, squares.shape), inner, parts, lead)
 
     about = b.reshape(about, pair.total.shape)
     apart = line(sums) * line(inverse) - b.reshape(about, (*about.shape[:lead], 1, *about.shape[lead:]))

@@ -19,7 +19,7 @@ from ....dataclass import dataclass
 from ...devices.cpu import CpuConstants
 from ...ir.graph import Node
 from ...ir.indexing import Expr, Index, Var
-from ...passes.fuse.group import Group, describe
+from ...passes.fuse.group import Group, label
 from ...primitives.views import RESHAPES, behind
 from ...size_buckets import FEWEST, alike
 from ...target import Target
@@ -368,7 +368,7 @@ def schedule_conv(
         loops.fields["index_type"] = index_type([program, *computed], [n.size for n in (*whole, conv)])
     choice = loops.choice
     if image:
-        choice["prologue"] = f"computes {describe(x)} as it loads it"
+        choice["prologue"] = f"computes {label(x)} as it loads it"
     return Kernel(
         runtime_args=writer.runtime_args,
         kind="conv",

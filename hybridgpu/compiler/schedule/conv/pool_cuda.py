@@ -11,7 +11,7 @@ from math import prod
 
 from ....dataclass import dataclass
 from ...ir.indexing import Index, Var
-from ...passes.fuse.conv_pool import lanes_of
+from ...passes.fuse.conv_pool import lanes_per_window
 from ..kernel import COMBINE, CWriter, Statement, unravel
 from ..reduction_passes import Accumulator
 from ..scalar import ScalarProgram
@@ -79,8 +79,8 @@ def pooling_epilogue(program: ScalarProgram, index: Index, writer: CWriter) -> t
     window = prod(v.extent for v in program.reduced)
     return (
         PoolingEpilogue(
-            lanes=lanes_of(window),
-            per_lane=window // lanes_of(window),
+            lanes=lanes_per_window(window),
+            per_lane=window // lanes_per_window(window),
             samples=first.extent,
             count=prod(v.extent for v in rows[1:]),
             window_coordinates=[*unravel(rows, "e"), *(t for e, t in places if not e.vars & reduced)],

@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from ....dataclass import dataclass, field
 from ...devices.gpu import PORTABLE_CLUSTER
-from ...passes.fuse.column_sums import MOST_SUMS
+from ...passes.fuse.column_sums import MAX_SUM_WORDS
 from ...size_buckets import alike
 from ...target import Target
 from ..reduction_passes import PassPlan
@@ -346,7 +346,7 @@ def _column_sums_fit(work: Workload, target: Target, team: int, cluster: int, th
     registers = target.gpu.registers // threads
     spans = work.vector * work.arrays * (2 if work.double else 1) if work.vector > 1 else 0
     own = _BASE_REGISTERS_F64 if work.double else _BASE_REGISTERS
-    if words > min(MOST_SUMS, registers - own - spans):
+    if words > min(MAX_SUM_WORDS, registers - own - spans):
         return False
     crowd = _register_pressure(work, steps, threads, target)
     if crowd >= _HIGH_PRESSURE and threads > 512:

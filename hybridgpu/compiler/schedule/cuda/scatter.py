@@ -19,7 +19,7 @@ from ....dataclass import dataclass
 from ....dtypes import DType, f32
 from ...ir.graph import Node
 from ...ir.indexing import ZERO, Expr, Opaque, Var, delinearize, linearize, of_var
-from ...passes.reductions.scatter_cost import THREADS, Form, Work, choose
+from ...passes.reductions.scatter_cost import THREADS, ScatterConfig, ScatterWorkload, choose_config
 from ...primitives import TABLE
 from ...size_buckets import alike
 from ..index_set_splitting import live_scalars
@@ -96,17 +96,17 @@ def scatter_fields(
     axes = _axes(program, store)
     inner = axes.columns[-1] if axes.columns else Var("none", 1)
     as_bits, storage = store.value in writer.bit_copied, scatter.dtype.storage
-    work = Work(
+    work = ScatterWorkload(
         rows=axes.rows,
-        lead=prod(v.extent for v in axes.outer_batch_axes),
+        groups=prod(v.extent for v in axes.outer_batch_axes),
         updates=prod(v.extent for v in axes.update_axes),
         columns=prod(v.extent for v in axes.columns),
         vector=_vector(program, store, inner, epilogue),
-        held=2 if as_bits else 4 if scatter.dtype.is_half else scatter.dtype.size,
-        size=scatter.dtype.size,
+        accumulator_bytes=2 if as_bits else 4 if scatter.dtype.is_half else scatter.dtype.size,
+        element_bytes=scatter.dtype.size,
     )
     usual = prod(v.extent for v in axes.columns[1:]) * alike(first.extent) if first in axes.columns else work.columns
-    form = choose(work, writer.target, usual)
+    form = choose_config(work, writer.target, usual)
     element = _element(form, work.vector)
     writer.tile_elements[store] = element
     numbered = unravel(axes.update_axes, "u")
@@ -129,7 +129,7 @@ def scatter_fields(
     fields: dict[str, Any] = {
         "index_type": index_type([program, *([epilogue.program] if epilogue else [])]),
         "shared_type": "unsigned short" if as_bits else scatter.dtype.compute,
-        "shared_count": 0 if form.shared(work) else form.most * form.lanes * work.vector,
+        "shared_count": 0 if form.shared_bytes(work) else form.row_capacity * form.lanes * work.vector,
         "block_setup": _block_setup(writer, axes, work, form, first, used),
         "has_idle_lanes": _has_idle_lanes(axes, work, form, first),
         "teams": form.teams,
@@ -152,12 +152,12 @@ def scatter_fields(
     if scanned:
         choice["scanned"] = scanned
     choice["why"] = (
-        f"a block has {form.rows} of {work.rows} rows on chip and looks through {form.looks(work):.0f} positions; "
+        f"a block has {form.rows} of {work.rows} rows on chip and looks through {form.positions_scanned(work):.0f} positions; "
         f"{form.seconds * 1e6:.3g} us by the model"
     )
     return (
         fields,
-        Launch(THREADS, extent=1, scale=1, per_block=1, shared=form.shared(work)),
+        Launch(THREADS, extent=1, scale=1, per_block=1, shared=form.shared_bytes(work)),
         (first.extent, blocks),
         choice,
     )
@@ -177,9 +177,9 @@ def _vector(program: ScalarProgram, store: Store, inner: Var, epilogue: Epilogue
     return vector
 
 
-def _element(form: Form, vector: int) -> str:
+def _element(form: ScatterConfig, vector: int) -> str:
     """C text of element ``j`` of the calling thread's part of row ``r`` on chip: neighbours are in different banks."""
-    row = f"j * {form.most} + r" if vector > 1 else "r"
+    row = f"j * {form.row_capacity} + r" if vector > 1 else "r"
     if form.lanes == 1:
         return f"table[{row}]"
     return f"table[({row}) * {form.lanes} + lane]" if vector > 1 else f"table[{row} * {form.lanes} + lane]"
@@ -220,14 +220,19 @@ def _row_address(writer: CWriter, axes: _Axes, store: Store, renamed: dict[Var, 
     return text
 
 
-def _has_idle_lanes(axes: _Axes, work: Work, form: Form, first: Var) -> bool:
+def _has_idle_lanes(axes: _Axes, work: ScatterWorkload, form: ScatterConfig, first: Var) -> bool:
     """True if there may be threads without columns."""
     idle = form.teams * form.lanes < THREADS or work.columns % (form.lanes * work.vector) != 0
     return idle or first in axes.columns
 
 
 def _block_setup(
-    writer: CWriter, axes: _Axes, work: Work, form: Form, first: Var, used: frozenset[str] | set[str]
+    writer: CWriter,
+    axes: _Axes,
+    work: ScatterWorkload,
+    form: ScatterConfig,
+    first: Var,
+    used: frozenset[str] | set[str],
 ) -> list[Statement]:
     """Statements that say which rows and columns are a thread's, and which updates its block looks through.
 
@@ -264,7 +269,7 @@ def _block_setup(
     made.append(Statement("Index", "first", f"(Index)blockIdx.x{' / tiles' if tiled else ''} * (Index){share}"))
     made.append(Statement("int", "count", f"(int)hg::minimum<Index>((Index){share}, {rows} - first)"))
     if axes.outer_batch_axes:
-        each, theirs = work.rows // work.lead, work.updates // work.lead
+        each, theirs = work.rows // work.groups, work.updates // work.groups
         made.append(Statement("Index", "begin", f"first / {each} * {theirs}"))
         made.append(Statement("Index", "end", f"((first + count - 1) / {each} + 1) * {theirs}"))
     else:
@@ -272,11 +277,11 @@ def _block_setup(
     return made
 
 
-def _rescanned_bytes(looked: list[Scalar], work: Work, form: Form) -> int:
+def _rescanned_bytes(looked: list[Scalar], work: ScatterWorkload, form: ScatterConfig) -> int:
     """Bytes of positions that blocks read besides those that are read once."""
-    each = work.rows // work.lead
+    each = work.rows // work.groups
     first = np.arange(-(-work.rows // form.rows), dtype=np.int64) * form.rows
     last = np.minimum(first + form.rows, work.rows) - 1
     groups = int((last // each - first // each + 1).sum()) * form.tiles(work)
     once = sum(prod(v.extent for v in s.vars) * s.dtype.size for s in looked if s.op == "load")
-    return once * (groups - work.lead) // work.lead
+    return once * (groups - work.groups) // work.groups

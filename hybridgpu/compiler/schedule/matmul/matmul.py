@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from ....dataclass import dataclass
 from ...ir.graph import Node
 from ...ir.indexing import Expr, Var, of_var, substitute
-from ...passes.fuse.group import Group, describe
+from ...passes.fuse.group import Group, label
 from ...passes.materialize import blas_layout, strided
 from ...passes.prepack_weights import DEEPEST, PANELS
 from ...primitives.views import behind
@@ -376,12 +376,12 @@ def _constant_value(operand: Node) -> Any:
 
 def _prologue_note(dot: Node, prologues: Mapping[int, Group]) -> str:
     """Which operands are computed as they are loaded, in words; of the product's own operator the primitives."""
-    own = describe(dot)
+    own = label(dot)
     found: dict[str, None] = {}
     for k in sorted(prologues):
         operand = behind(dot.inputs[k])
-        for n in reversed(prologues[k].needed(operand)[0] or [operand]):
-            name = describe(n)
+        for n in reversed(prologues[k].backward_slice(operand)[0] or [operand]):
+            name = label(n)
             found[f"{n.prim.name} of {name}" if name == own else name] = None
     return f"computes {' and '.join(found)} as it loads {'them' if len(prologues) > 1 else 'it'}"
 

@@ -236,7 +236,7 @@ def _why_no_steps(scheduled: Scheduled, target: Target, of_loops: dict[Node, str
             what = "kernel", _why_no_step(kernel, target)
         else:
             assert group.library is not None
-            if group.join is not None:
+            if group.concat_buffer is not None:
                 continue
             why = of_loops.get(group.library)
             what = ("loop", why) if why else ("library call", "")
@@ -259,7 +259,7 @@ def _cluster_steps(scheduled: Scheduled, target: Target) -> Scheduled:
     readers: list[list[int]] = [[] for _ in scheduled]
     missing = [0] * len(scheduled)
     for at, (group, kernel) in enumerate(scheduled):
-        for maker in {makers[n] for n in (kernel.inputs if kernel else group.pending) if n in makers}:
+        for maker in {makers[n] for n in (kernel.inputs if kernel else group.reads) if n in makers}:
             readers[maker].append(at)
             missing[at] += 1
         made = kernel.outputs if kernel else [group.library] if group.library else []

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import colorsys
 import random
 
 import numpy as np
@@ -97,6 +98,31 @@ def test_changes_of_size_and_colour(records, options, shape):
     assert len({v.tobytes() for v in got.asnumpy()}) == 7
 
 
+@pytest.mark.parametrize(
+    ("shape", "options", "sums"),
+    [  # recorded: the sums of the first three pictures, and the first row of the first
+        ((3, 9, 9), {"pad": 2}, [30618, 33741, 38745, 255 * 9]),
+        ((3, 5, 5), {"pad": 2, "fill_value": 7}, [4500, 4725, 4575, 20]),
+        ((3, 7, 14), {"pad": 3, "fill_value": 9}, [11151, 10673, 8946, 9 * 14]),
+    ],
+)
+def test_frame(records, shape, options, sums):
+    got = mx.io.ImageRecordIter(records, shape, 3, **options).next().data[0].asnumpy()
+    assert [*got.sum((1, 2, 3)), got[0, 0, 0].sum()] == sums
+
+
+@pytest.mark.parametrize(
+    "reach", [{"random_h": 36}, {"random_s": 50}, {"random_l": 50}, {"random_h": 90, "random_s": 255, "random_l": 255}]
+)
+def test_changes_of_hue_lightness_and_saturation(records, monkeypatch, reach):
+    monkeypatch.setattr(random, "uniform", lambda low, high: high)
+    got = mx.io.ImageRecordIter(records, (3, 5, 5), 7, **reach).next().data[0].asnumpy()[0]
+    for pixel, before in zip(got.reshape(3, -1).T, middle(0, 5, 5).reshape(3, -1).T, strict=True):
+        reaches = (reach.get("random_h", 0) / 180, reach.get("random_l", 0) / 255, reach.get("random_s", 0) / 255)
+        moved = np.clip(np.add(colorsys.rgb_to_hls(*(before / 255)), reaches), 0, 1)
+        np.testing.assert_allclose(pixel, np.multiply(colorsys.hls_to_rgb(*moved), 255), atol=1e-3)
+
+
 def test_mirror_and_random_crop(records):
     (got,) = mx.io.ImageRecordIter(records, (3, 5, 5), 7, mirror=True).next().data
     np.testing.assert_array_equal(got.asnumpy()[0], middle(0, 5, 5)[:, :, ::-1])
@@ -137,6 +163,7 @@ def test_several_labels_and_lists(tmp_path, records):
         ({"path_imgrec": "nowhere.rec"}, 'Open "nowhere.rec"'),
         ({"data_shape": (4, 5, 5)}, "1 or 3 channels, not 4"),
         ({"dtype": "float64"}, "float32, uint8 and int8, not float64"),
+        ({"data_shape": (1, 5, 5), "random_l": 3}, "data_shape must have 3 channels"),
         ({"part_index": 2, "num_parts": 2}, "part_index must be between 0 and 1, got 2"),
         ({"max_rotate_angle": 10}, "the argument max_rotate_angle=10 is not there\nWrite the change as an augmenter"),
         ({"misspelt": 1}, "the argument misspelt=1 is not there"),

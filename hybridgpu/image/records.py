@@ -14,24 +14,25 @@ from ..dtypes import dtype_of
 from ..io.pictures import decode_picture
 from ..io.recordio import read_record, record_offsets
 from ..iterators import MXDataIter
-from ..ndarray import array
+from ..ndarray import NDArray, array
 from ..recordio import unpack
 from .augment import Augmenter, HorizontalFlipAug, RandomSizedCropAug, ResizeAug, color_augmenters
+from .hls import HLSJitterAug
 from .iterator import listed
-from .pictures import center_crop, imresize, random_crop
+from .pictures import center_crop, copyMakeBorder, imresize, random_crop
 
 __all__ = ["ImageRecordIter"]
 
 #: arguments of MXNet whose changes are not there, with the values that change nothing
 _NEUTRAL: dict[str, Any] = {
     "max_rotate_angle": 0, "rotate": -1, "max_shear_ratio": 0.0, "max_crop_size": -1, "min_crop_size": -1,
-    "max_random_scale": 1.0, "min_random_scale": 1.0, "max_img_size": 1e10, "min_img_size": 0.0, "random_h": 0,
-    "random_s": 0, "random_l": 0, "pad": 0, "mean_img": "", "max_random_contrast": 0.0, "max_random_illumination": 0.0,
+    "max_random_scale": 1.0, "min_random_scale": 1.0, "max_img_size": 1e10, "min_img_size": 0.0,
+    "mean_img": "", "max_random_contrast": 0.0, "max_random_illumination": 0.0,
 }  # fmt: skip
 #: arguments about threads and reports
 _IGNORED = {
     "preprocess_threads", "prefetch_buffer", "verbose", "device_id", "ctx", "shuffle_chunk_size", "shuffle_chunk_seed",
-    "aug_seq", "seed_aug", "fill_value",
+    "aug_seq", "seed_aug",
 }  # fmt: skip
 
 
@@ -81,6 +82,17 @@ class _Table:
         return np.array(made, self.dtype).reshape(len(made), *self.shape[1:])
 
 
+class _FrameAug(Augmenter):
+    """A frame of one colour."""
+
+    def __init__(self, width: int, value: float) -> None:
+        super().__init__(width=width, value=value)
+        self.width, self.value = width, value
+
+    def __call__(self, src: NDArray) -> NDArray:
+        return copyMakeBorder(src, self.width, self.width, self.width, self.width, value=self.value)
+
+
 class ImageRecordIter(MXDataIter):
     """Batches (N, channels, height, width) of pictures, with labels.
 
@@ -95,11 +107,13 @@ class ImageRecordIter(MXDataIter):
         round_batch: fill a last batch from the start, and begin the next epoch behind that.
         dtype: 'float32', 'uint8' or 'int8'.
         resize: the shorter side before cropping; 0 or less leaves it. Pictures that are too small are enlarged.
+        pad: a frame of so many pixels of ``fill_value`` before cropping.
         rand_crop: crop somewhere instead of the middle.
         random_resized_crop: crop parts whose share lies between ``min_random_area`` and ``max_random_area``, and
             whose width / height between ``min_aspect_ratio`` and ``max_aspect_ratio``.
         rand_mirror, mirror: flip half of the pictures, or all.
         brightness, contrast, saturation, pca_noise: reach of random changes, 0 for none.
+        random_h, random_s, random_l: reach of random changes of hue (180 is the circle), saturation and lightness (255).
         inter_method: how to resize.
         mean_r …, std_r …, scale: values become (value - mean) * scale / std.
 
@@ -124,6 +138,8 @@ class ImageRecordIter(MXDataIter):
         round_batch: bool = True,
         dtype: Any = None,
         resize: int = -1,
+        pad: int = 0,
+        fill_value: int = 255,
         rand_crop: bool = False,
         random_resized_crop: bool = False,
         max_random_area: float = 1.0,
@@ -136,6 +152,9 @@ class ImageRecordIter(MXDataIter):
         contrast: float = 0.0,
         saturation: float = 0.0,
         pca_noise: float = 0.0,
+        random_h: int = 0,
+        random_s: int = 0,
+        random_l: int = 0,
         inter_method: int = 1,
         mean_r: float = 0.0,
         mean_g: float = 0.0,
@@ -162,17 +181,24 @@ class ImageRecordIter(MXDataIter):
         channels, height, width = data_shape
         if channels not in (1, 3):
             raise MXNetError(f"data_shape must have 1 or 3 channels, not {channels}")
+        if channels == 1 and (random_h or random_s or random_l):
+            raise MXNetError("random_h, random_s and random_l change colours: data_shape must have 3 channels")
         if not 0 <= part_index < num_parts:
             raise MXNetError(f"part_index must be between 0 and {num_parts - 1}, got {part_index}")
         self._hg_grey, self._hg_size, self._hg_crop_at_random = channels == 1, (width, height), rand_crop
         self._hg_interp, self._hg_label_width = inter_method, label_width
         self._hg_before: list[Augmenter] = [ResizeAug(resize, inter_method)] if resize > 0 else []
+        if pad > 0:
+            self._hg_before.append(_FrameAug(pad, fill_value))
         if random_resized_crop:
             ratios = (min_aspect_ratio or 3 / 4, max_aspect_ratio or 4 / 3)
             area = (min_random_area, max_random_area)
             self._hg_before.append(RandomSizedCropAug(self._hg_size, area, ratios, inter_method))
         self._hg_after: list[Augmenter] = [HorizontalFlipAug(1.0 if mirror else 0.5)] if rand_mirror or mirror else []
-        self._hg_after += color_augmenters(brightness, contrast, saturation, 0, pca_noise, 0)
+        self._hg_after += color_augmenters(brightness, contrast, saturation, 0, 0, 0)
+        if random_h or random_s or random_l:
+            self._hg_after.append(HLSJitterAug(random_h, random_l, random_s))
+        self._hg_after += color_augmenters(0, 0, 0, 0, pca_noise, 0)
         means, stds = [mean_r, mean_g, mean_b], [std_r, std_g, std_b]
         self._hg_mean = np.array(means[:channels], np.float32).reshape(-1, 1, 1)
         self._hg_factor = scale / np.array(stds[:channels], np.float32).reshape(-1, 1, 1)

@@ -107,9 +107,7 @@ def flatten_tree(
             inner = {k: format_of(v) for k, v in x.items()}
             if x.__class__ is dict:
                 return inner
-            kind: Any = x.__class__
-            if isinstance(x, defaultdict):
-                kind = _Default(x.default_factory)
+            kind: Any = _Default(x.default_factory) if isinstance(x, defaultdict) else x.__class__
             return Named(kind, [inner])
         if isinstance(x, tuple) and hasattr(x, "_fields"):
             return Named(type(x), [format_of(v) for v in x])

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -67,8 +68,9 @@ def add_details(error: Exception, op: Operator, values: Values, names: Sequence[
         names: what the inputs are called, one for each of ``given``.
     """
     shown = (f"{n}: {_shown(g)}" for n, g in zip(names, given, strict=False))
-    found = f"\nin operator {op.name}({', '.join(shown)})"
-    instead = getattr(error, _INSTEAD, "") or _fitting(op, values, [shape_of(g) for g in given])
+    found = f"\nin operator {op.name}({', '.join(shown)}){_function(op)}"
+    shapes = [shape_of(g) for g in given]
+    instead = getattr(error, _INSTEAD, "") or _fitting(op, values, shapes) or _by_words(str(error), names, shapes)
     return f"{found}\n{instead}" if instead else found
 
 
@@ -104,3 +106,51 @@ def _fitting(op: Operator, values: Values, shapes: Sequence[tuple[int, ...] | No
             f"transpose the data{'' if name in ('label', 'index') else layer}."
         )
     return ""
+
+
+def _function(op: Operator) -> str:
+    """How users call an operator of np, whose name they do not write."""
+    if not op.name.startswith(("_np_", "_npi_")):
+        return ""
+    from .numpy import NP
+
+    word = op.name.removeprefix("_np_").removeprefix("_npi_").removesuffix("_scalar")
+    for name in (word, f"random.{word}", f"linalg.{word}", word[1:] if word[0] == "r" else ""):
+        if name in NP:
+            return f", np.{name}"
+    return ""
+
+
+_NO_AXIS = re.compile(r"\b[Aa]x[ie]s\b.*?-?\d+.*\b([Ee]xceeds|out of (bounds|range))\b|axis must be in the range")
+
+
+def _by_words(text: str, names: Sequence[str], shapes: Sequence[tuple[int, ...] | None]) -> str:
+    """What to write, for faults that many operators share: MXNet's words tell which it is."""
+    if not shapes or None in shapes:
+        return ""
+    known = [shape for shape in shapes if shape is not None]
+    if "could not be broadcast together" in text:
+        return _broadcast(names, known)
+    if _NO_AXIS.search(text) and known[0]:
+        count = len(known[0])
+        return f"{names[0]} of shape {known[0]} has {_axes(count)}: write one of {-count} to {count - 1}."
+    if "Incompatible input shape" in text and len(known) > 1:
+        return "Arrays that are joined have the same sizes along every axis but the joined one: reshape or slice them."
+    if "Cannot reshape array of size" in text:
+        return "A shape with as many elements fits; -1 in it stands for the size that follows from the others."
+    return ""
+
+
+def _axes(count: int) -> str:
+    """'1 axis', '2 axes'."""
+    return "1 axis" if count == 1 else f"{count} axes"
+
+
+def _broadcast(names: Sequence[str], shapes: Sequence[tuple[int, ...]]) -> str:
+    (name, long), (other, short) = sorted(zip(names, shapes, strict=False), key=lambda x: -len(x[1]))[:2]
+    text = "Sizes of axes, counted from the last one, are equal, or one of them is 1"
+    for start in range(len(long) - len(short)):
+        if long[start : start + len(short)] == short:
+            ones = (1,) * (len(long) - len(short) - start)
+            return f"{text}: write {other}.reshape({(*short, *ones)}) for the axes of {name} that it stands for."
+    return f"{text}: reshape, slice or transpose {name} of shape {long} or {other} of shape {short}."

@@ -18,7 +18,7 @@ from ..elementwise import broadcast_pair, in_floats, scalar_node, truth
 from ..late import Late, held_number
 from ..params import Bool, Double, Values
 from ..record import operator, sample, shape_text
-from ..refusal import differing_types
+from ..refusal import differing_types, refusal
 
 __all__: list[str] = []
 
@@ -68,9 +68,11 @@ def _floats_of_one_type(name: str, lhs: DType, rhs: DType) -> DType:
 
 def _whole(name: str, lhs: DType, rhs: DType) -> DType:
     if lhs.is_float:
-        raise MXNetError(
+        raise refusal(
             "Check failed: in_attrs->at(0) == mshadow::kInt64 || in_attrs->at(0) == mshadow::kInt32 || "
-            "in_attrs->at(0) == mshadow::kInt8 || in_attrs->at(0) == mshadow::kUint8 || in_attrs->at(0) == mshadow::kBool"
+            "in_attrs->at(0) == mshadow::kInt8 || in_attrs->at(0) == mshadow::kUint8 || in_attrs->at(0) == mshadow::kBool",
+            f"Bits are those of whole numbers and of bool, not of {lhs.name}: cast with astype('int32'), or compare first.",
+            types=True,
         )
     return one_type(name, lhs, rhs)
 

@@ -13,10 +13,20 @@ from ...compiler.ir.graph import broadcast_shapes
 from ..linear import need_float
 from ..params import Int, Shape, Values
 from ..record import operator, sample, shape_text
+from ..refusal import refusal
 from .application import np_function
 from .ufuncs import check_keywords
 
 __all__ = ["contracted"]
+
+
+def _inconsistent(x: Node, wanted: Sequence[int], of_a: Sequence[str], of_b: Sequence[str]) -> MXNetError:
+    """The error for axes that are summed over and differ in size."""
+    pairs = " and ".join(f"{p} as long as {q}" for p, q in zip(of_a, of_b, strict=True))
+    return refusal(
+        f"Shape inconsistent, Provided = {shape_text(x.shape)}, inferred shape={shape_text(wanted)}",
+        f"The sum of products needs {pairs}: transpose one of them, such as b.T.",
+    )
 
 
 def contracted(b: Builder, x: Node, y: Node, x_axes: Sequence[int], y_axes: Sequence[int]) -> Node:
@@ -39,7 +49,9 @@ def contracted(b: Builder, x: Node, y: Node, x_axes: Sequence[int], y_axes: Sequ
         wanted = list(x.shape)
         for k, other in zip(xs, ys, strict=True):
             wanted[k] = y.shape[other]
-        raise MXNetError(f"Shape inconsistent, Provided = {shape_text(x.shape)}, inferred shape={shape_text(wanted)}")
+        raise _inconsistent(
+            x, wanted, [f"axis {k} of a ({x.shape[k]})" for k in xs], [f"axis {k} of b ({y.shape[k]})" for k in ys]
+        )
     of_x, of_y = ([k for k in range(n.ndim) if k not in axes] for n, axes in ((x, xs), (y, ys)))
     left, right = tuple(x.shape[k] for k in of_x), tuple(y.shape[k] for k in of_y)
     if not xs:
@@ -109,7 +121,8 @@ def matmul(b: Builder, p: Values, x: Node, y: Node) -> Node:
             )
     if x.shape[-1] != y.shape[-2 if y.ndim > 1 else -1]:
         wanted = (*x.shape[:-1], y.shape[-2 if y.ndim > 1 else -1])
-        raise MXNetError(f"Shape inconsistent, Provided = {shape_text(x.shape)}, inferred shape={shape_text(wanted)}")
+        row = f"axis {max(y.ndim - 2, 0)} of b ({wanted[-1]})"
+        raise _inconsistent(x, wanted, [f"axis {x.ndim - 1} of a ({x.shape[-1]})"], [row])
     if y.ndim <= 2:  # one product, however many leading axes
         return contracted(b, x, y, (-1,), (0,))
     left = b.reshape(x, (1, *x.shape)) if x.ndim == 1 else x

@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Errors of np about shapes and types name the function and what it was given, and say what to write: eager and traced."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+import hybridgpu as mx
+from hybridgpu import gluon, np, npx
+
+#: call -> (the line about the operator, the line about what to write)
+SAID = {
+    "x + y": (
+        "_npi_add(lhs: float32[2,3], rhs: float32[4]), np.add",
+        "Sizes of axes, counted from the last one, are equal, or one of them is 1: reshape, slice or transpose lhs of shape "
+        "(2, 3) or rhs of shape (4,).",
+    ),
+    "np.multiply(two, x)": (
+        "_npi_multiply(lhs: float32[2], rhs: float32[2,3]), np.multiply",
+        "are equal, or one of them is 1: write lhs.reshape((2, 1)) for the axes of rhs that it stands for.",
+    ),
+    "np.random.normal(x, y)": (
+        "_npi_normal(input1: float32[2,3], input2: float32[4]), np.random.normal",
+        "Sizes of axes, counted from the last one, are equal",
+    ),
+    "np.matmul(x, x)": (
+        "_npi_matmul(a: float32[2,3], b: float32[2,3]), np.matmul",
+        "The sum of products needs axis 1 of a (3) as long as axis 0 of b (2): transpose one of them, such as b.T.",
+    ),
+    "np.dot(x, y)": ("_np_dot(a: float32[2,3], b: float32[4]), np.dot", "axis 1 of a (3) as long as axis 0 of b (4)"),
+    "np.tensordot(x, x, 1)": ("_npi_tensordot_int_axes(", "axis 1 of a (3) as long as axis 0 of b (2)"),
+    "np.sum(x, axis=5)": ("_np_sum(a: float32[2,3]), np.sum", "a of shape (2, 3) has 2 axes: write one of -2 to 1."),
+    "np.argmax(y, axis=4)": ("_npi_argmax(data: float32[4])", "data of shape (4,) has 1 axis: write one of -1 to 0."),
+    "np.flip(x, 7)": ("_npi_flip(data: float32[2,3]), np.flip", "has 2 axes: write one of -2 to 1."),
+    "npx.softmax(x, axis=4)": ("softmax(data: float32[2,3])", "has 2 axes: write one of -2 to 1."),
+    "np.cumsum(x, axis=5)": ("_np_cumsum(", "has 2 axes: write one of -2 to 1."),
+    "np.concatenate([x, y])": ("_npi_concatenate(", "Arrays that are joined have the same sizes along every axis but"),
+    "np.vstack([x, y])": ("_npi_vstack(arg0: float32[2,3], arg1: float32[4]), np.vstack", "Arrays that are joined"),
+    "x.reshape(5, 5)": (
+        "_np_reshape(",
+        "A shape with as many elements fits; -1 in it stands for the size that follows",
+    ),
+    "np.add(x, x).reshape(7)": ("_np_reshape(a: float32[2,3]), np.reshape", "A shape with as many elements fits"),
+    "np.bitwise_and(x, x)": (
+        "_npi_bitwise_and(lhs: float32[2,3], rhs: float32[2,3]), np.bitwise_and",
+        "Bits are those of whole numbers and of bool, not of float32: cast with astype('int32'), or compare first.",
+    ),
+    "np.equal(x, whole)": ("_npi_equal(lhs: float32[2,3], rhs: int32[3]), np.equal", "cast rhs with astype('float32')"),
+    "np.dot(x, whole)": ("_np_dot(a: float32[2,3], b: int32[3]), np.dot", "cast b with astype('float32')."),
+}
+NAMES = ("x", "y", "two", "whole")
+
+
+@pytest.fixture(autouse=True)
+def _numpy_semantics():
+    with mx.util.np_shape(True), mx.util.np_array(True):
+        yield
+
+
+def arrays():
+    return np.ones((2, 3)), np.ones((4,)), np.ones((2,)), np.ones((3,), dtype="int32")
+
+
+def checked(call: str, error: BaseException) -> list[str]:
+    operator, instead = SAID[call]
+    lines = str(error).splitlines()
+    assert any(line.startswith("in operator ") and operator in line for line in lines), lines
+    assert any(instead in line for line in lines), lines
+    return lines
+
+
+@pytest.mark.parametrize("call", SAID)
+def test_eager(call):
+    with pytest.raises(mx.MXNetError) as caught:
+        eval(call, {"np": np, "npx": npx, **dict(zip(NAMES, arrays(), strict=True))})
+    checked(call, caught.value)
+
+
+@pytest.mark.parametrize("call", SAID)
+def test_traced(call):
+    """In a function: the block and the line as well."""
+    scope = {"np": np, "npx": npx, "mx": mx}
+    text = f"@mx.hybridize\ndef traced({', '.join(NAMES)}):\n    return {call}\n"
+    exec(compile(text, "program_of_a_user.py", "exec"), scope)
+    with pytest.raises(mx.MXNetError) as caught:
+        scope["traced"](*arrays())
+    assert "(in block traced, program_of_a_user.py:3)" in checked(call, caught.value)[-1]
+
+
+def test_in_hybrid_forward():
+    class Net(gluon.HybridBlock):
+        def hybrid_forward(self, F, x, y):
+            return F.np.matmul(x, y)
+
+    net = Net()
+    net.hybridize()
+    with pytest.raises(mx.MXNetError) as caught:
+        net(*arrays()[:2])
+    text = str(caught.value)
+    assert re.search(r"in operator _npi_matmul\(a data0: float32\[2,3\], b data1: float32\[4\]\), np\.matmul\n", text)
+    assert "axis 1 of a (3) as long as axis 0 of b (4)" in text
+    assert re.search(r"\(made in block net\d+, test_said_plainly\.py:\d+\)", text)
+
+
+def test_legacy_functions_say_the_same():
+    with mx.util.np_shape(False), mx.util.np_array(False):
+        x, y = mx.nd.ones((2, 3)), mx.nd.ones((2,))
+        with pytest.raises(mx.MXNetError, match=r"are equal, or one of them is 1|write rhs.reshape\(\(2, 1\)\)"):
+            mx.nd.broadcast_add(x, y)
+        with pytest.raises(mx.MXNetError, match="has 2 axes: write one of -2 to 1"):
+            mx.nd.softmax(x, axis=4)

@@ -16,7 +16,6 @@ from .. import recording
 from ..base import MXNetError, is_integer, numeric_types
 from ..dtypes import bool_, holds_numbers, i64
 from ..ndarray.ndarray import NDArray
-from ..ops.record import shape_text
 from ..provenance import mark
 from ..symbol import Symbol
 from ..util import is_np_shape
@@ -184,6 +183,10 @@ def get_item(x: Any, key: Any) -> Any:
         MXNetError: a slice that ends before it begins.
         TracingError: the extents of the result depend on values.
     """
+    if x._kind is not None and _np_indexing()._is_chain(x, key):
+        for k in key:
+            x = get_item(x, k)
+        return x
     key, is_there = _without_truth(_prepared(x, key))
     if is_there is False:
         part = get_item(x, key) if key else x
@@ -206,6 +209,13 @@ def get_item(x: Any, key: Any) -> Any:
         return _masked(x, mask)
     chosen = _advanced(x, key)
     return _wrapped(x, chosen.take(x._data.symbol()), chosen.shape)
+
+
+def _np_indexing() -> Any:
+    """The rules of keys of np arrays, which programs of nd do not import."""
+    from ..ndarray.numpy import indexing
+
+    return indexing
 
 
 def _check_range(x: Any, key: Any) -> None:
@@ -392,9 +402,7 @@ def _spread(x: Any, new: Symbol, shape: tuple[int, ...], target: tuple[int, ...]
         own = own[1:]
     fits = len(own) <= len(target) and all(d in (1, t) for d, t in zip(own[::-1], target[::-1], strict=False))
     if not fits and x._kind is not None:
-        error = MXNetError(
-            f"Check failed: shape {shape_text(shape)} is not broadcastable to {shape_text(target or (1,))}"
-        )
+        error: MXNetError = _np_indexing()._not_broadcastable(shape, target or (1,))
         mark(error)
         raise error
     if not fits:

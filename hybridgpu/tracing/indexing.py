@@ -183,7 +183,7 @@ def get_item(x: Any, key: Any) -> Any:
         MXNetError: a slice that ends before it begins.
         TracingError: the extents of the result depend on values.
     """
-    if x._kind is not None and _np_indexing()._is_chain(x, key):
+    if x._kind is not None and _np_indexing().is_chain(x, key):
         for k in key:
             x = get_item(x, k)
         return x
@@ -356,6 +356,7 @@ def set_item(x: Any, key: Any, value: Any) -> None:
         TypeError: a value that is no array or number.
     """
     of_values = x._kind is not None and isinstance(key, (NDArray, np.ndarray)) and key.dtype == np.bool_
+    masked = x.ndim if of_values or isinstance(key, bool) else None
     if of_values and not isinstance(value, (NDArray, *numeric_types)):
         raise NotImplementedError(f"type {type(value)} is not supported.")
     key, is_there = _without_truth(_prepared(x, key))
@@ -392,17 +393,17 @@ def set_item(x: Any, key: Any, value: Any) -> None:
         new, shape = lifted._data.symbol(), lifted.shape
         if lifted._type.tensor.dtype is not dtype:
             new = node("Cast", [new], dtype=dtype.name)
-    x._data.assign(found.put(base, _spread(x, new, shape, found.shape)))
+    x._data.assign(found.put(base, _spread(x, new, shape, found.shape, masked)))
 
 
-def _spread(x: Any, new: Symbol, shape: tuple[int, ...], target: tuple[int, ...]) -> Symbol:
-    """A value of ``shape`` broadcast to that of the part of ``x`` that it is written into."""
+def _spread(x: Any, new: Symbol, shape: tuple[int, ...], target: tuple[int, ...], masked: int | None = None) -> Symbol:
+    """A value of ``shape`` broadcast to that of the part of ``x`` that it is written into; ``masked`` is for its error."""
     own = shape
     while len(own) > len(target) and own[0] == 1:  # leading axes of extent 1 may be dropped
         own = own[1:]
     fits = len(own) <= len(target) and all(d in (1, t) for d, t in zip(own[::-1], target[::-1], strict=False))
     if not fits and x._kind is not None:
-        error: MXNetError = _np_indexing()._not_broadcastable(shape, target or (1,))
+        error: MXNetError = _np_indexing().misfit(shape, target, masked)
         mark(error)
         raise error
     if not fits:

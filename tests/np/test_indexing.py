@@ -183,3 +183,27 @@ def test_the_gradient_through_false_is_zero(key):
     assert y.shape[0] == 0
     y.backward()
     assert x.grad.shape == (3, 4) and not x.grad.asnumpy().any()
+
+
+TRUTHS = [True, False, onp.True_, onp.array(False), (True, 0), (0, True), (False, 0), (True, True), (True, False)]
+TRUTHS += [(True, ...), (..., False), (None, True), (True, slice(1, None)), (slice(None), True), (True, [0, 1])]
+
+
+@pytest.mark.parametrize("key", TRUTHS, ids=str)
+def test_truth_values_among_keys_of_a_traced_function(key):
+    """What they give eagerly is recorded: tests/recorded/np_expressions/indexing.txt."""
+
+    def write(x):
+        y = x.copy()
+        y[key] = 5
+        return y
+
+    def answer(function):
+        try:
+            found = function(np.array(numbers((2, 3))))
+            return found.shape, found.asnumpy().tolist()
+        except (IndexError, ValueError) as e:
+            return type(e), str(e).splitlines()[0]
+
+    for function in (lambda x: x[key], write):
+        assert answer(mx.hybridize(function)) == answer(function)

@@ -31,7 +31,7 @@ from ..tape import record_call, tracked
 from ..versions import before_write
 from .array import ndarray
 
-__all__ = ["assign_whole", "get_item", "set_item"]
+__all__ = ["assign_whole", "get_item", "is_chain", "misfit", "set_item"]
 
 _Index = tuple[Any, ...]
 _PLAIN = {int, slice, type(None), type(Ellipsis)}  #: what arrays of the device read as we do
@@ -49,7 +49,7 @@ def get_item(x: ndarray, key: Any) -> Any:
         return recording.state.trace.get_item(x, key)
     if _is_whole(x, key):
         return x
-    if _is_chain(x, key):
+    if is_chain(x, key):
         for k in key:
             x = get_item(x, k)
         return x
@@ -71,7 +71,7 @@ def get_item(x: ndarray, key: Any) -> Any:
     return record_call(lambda a: [_read(a, index)], lambda g: [_spread(g, index, shape)], [x])[0]
 
 
-def _is_chain(x: ndarray, key: Any) -> bool:
+def is_chain(x: ndarray, key: Any) -> bool:
     """True for as many integers as axes with True or False among them: MXNet reads one part after the other then."""
     return (
         key.__class__ is tuple
@@ -268,7 +268,9 @@ def set_item(x: ndarray, key: Any, value: Any) -> None:
     if front is not False:
         _write(x, index, value, mask or isinstance(key, bool))
     elif isinstance(value, ndarray) and (mask or isinstance(key, bool)):
-        _check_trailing(value.shape, x.shape, 0)
+        error = _trailing_misfit(value.shape, x.shape, x.ndim)
+        if error is not None:
+            raise error
 
 
 @on_its_device
@@ -290,17 +292,9 @@ def _write(x: ndarray, index: _Index, value: Any, mask: bool = False) -> None:
     while len(shape) > len(target.shape) and shape[0] == 1:  # leading axes of extent 1 may be dropped
         values, shape = values.reshape(shape[1:]), shape[1:]
     if shape and not _fits(shape, target.shape):
-        if mask:
-            _check_trailing(shape, target.shape, x.ndim - target.ndim)
-            count = target.shape[0] if target.ndim else 1
-            raise MXNetError(
-                f"Check failed: static_cast<size_t>(valid_num) == vshape[start_axis] ({count} vs. {shape[0]}) : boolean array "
-                f"indexing assignment cannot assign {shape_text(shape)} input values to the {count} output values where the "
-                "mask is true"
-            )
-        if isinstance(value, np.ndarray) and target.shape == x.shape and _is_basic(index):
+        if not mask and isinstance(value, np.ndarray) and target.shape == x.shape and _is_basic(index):
             np.broadcast_to(value, target.shape)  # whose error it is
-        raise _not_broadcastable(shape, target.shape or (1,))
+        raise misfit(shape, target.shape, x.ndim if mask else None)
     with np.errstate(all="ignore"):
         if isinstance(values, numeric_types) and x._data.dtype.kind in "iub":
             values = np.asarray(values).astype(x._data.dtype, casting="unsafe")
@@ -308,22 +302,39 @@ def _write(x: ndarray, index: _Index, value: Any, mask: bool = False) -> None:
     written(x._data)
 
 
-def _check_trailing(value: tuple[int, ...], shape: tuple[int, ...], before: int) -> None:
-    """Raise MXNet's error unless the axes behind those of a mask, counted from the end, have one extent or 1.
+def misfit(shape: tuple[int, ...], target: tuple[int, ...], masked: int | None = None) -> MXNetError:
+    """MXNet's error for values of a shape that does not fit into a part.
+
+    Args:
+        shape: of the values.
+        target: of the part.
+        masked: how many axes the array has, if the key is a mask, whose places are the first axis of the part.
+    """
+    if masked is None:
+        return _not_broadcastable(shape, target or (1,))
+    count = target[0] if target else 1
+    return _trailing_misfit(shape, target, masked) or MXNetError(
+        f"Check failed: static_cast<size_t>(valid_num) == vshape[start_axis] ({count} vs. {shape[0]}) : boolean array indexing "
+        f"assignment cannot assign {shape_text(shape)} input values to the {count} output values where the mask is true"
+    )
+
+
+def _trailing_misfit(value: tuple[int, ...], shape: tuple[int, ...], axes: int) -> MXNetError | None:
+    """MXNet's error if an axis behind those of a mask, counted from the end, has neither the extent nor 1.
 
     Args:
         value: extents of what is written where a mask holds.
         shape: those of the places; the first is their number.
-        before: how many axes more the array has.
+        axes: of the array.
     """
     for k in range(1, min(len(value), len(shape) - 1) + 1):
         if value[-k] not in (1, shape[-k]):
-            axis = len(shape) - k + before
-            raise MXNetError(
+            return MXNetError(
                 f"Check failed: dshape[dshape.ndim() - i] == vshape[vshape.ndim() - i] ({shape[-k]} vs. {value[-k]}) : shape "
-                f"mismatch of value with input at dimension {axis}; dimension is {shape[-k]} but corresponding value "
+                f"mismatch of value with input at dimension {axes - k}; dimension is {shape[-k]} but corresponding value "
                 f"dimension is {value[-k]}"
             )
+    return None
 
 
 def _not_broadcastable(shape: tuple[int, ...], wanted: tuple[int, ...]) -> MXNetError:
@@ -379,7 +390,7 @@ def assign_whole(target: ndarray, value: ndarray) -> None:
     value = value.as_in_ctx(target.ctx).astype(target.dtype, copy=False)
     if value.shape != target.shape:
         if not _fits(value.shape, target.shape):
-            raise _not_broadcastable(value.shape, target.shape)
+            raise misfit(value.shape, target.shape)
         value = value.broadcast_to(target.shape)
     op = OPERATORS["_copy"]
     apply(op, (value,), op.parse({}), out=target, kind=ndarray)

@@ -29,6 +29,7 @@ from compiler.test_column_sums import (
 )
 from compiler.test_rows_cuda import check
 from cuda_on_cpu.static_checks import compile_report, has_nvrtc
+from cuda_on_cpu.support import by_architecture
 
 from hybridgpu.backends.cuda.driver import module_source
 from hybridgpu.backends.cuda.nvrtc import NUMERIC
@@ -278,7 +279,7 @@ def test_as_steps_of_one_kernel(cuda_driver):
 
 
 @pytest.mark.skipif(not has_nvrtc(), reason="NVRTC is not installed")
-@pytest.mark.parametrize("arch", ["sm_80", "sm_86", "sm_90", "sm_100", "sm_120"])
+@pytest.mark.parametrize("arch", by_architecture(["sm_80", "sm_86", "sm_90", "sm_100", "sm_120"]))
 def test_sums_stay_in_registers(arch):
     """As NVIDIA's compiler builds them: nothing is spilled."""
     shapes = [(4096, w) for w in (64, 100, 257, 768, 1024, 1500, 2048, 4096, 8192)]
@@ -321,7 +322,7 @@ def rms_slopes(b: Builder, x: Node, dy: Node, g: Node) -> Made:
 
 
 @pytest.mark.skipif(not has_nvrtc(), reason="NVRTC is not installed")
-@pytest.mark.parametrize("arch", ["sm_80", "sm_90", "sm_100", "sm_120"])
+@pytest.mark.parametrize("arch", by_architecture(["sm_80", "sm_90", "sm_100", "sm_120"]))
 def test_sums_that_take_most_registers_leave_no_stack(arch):
     """In the strict mode, as production compiles: no stack, not even in the first compilation."""
     target, lengths = cuda_target(arch, 132), (8192, 12288, 16384)

@@ -12,6 +12,7 @@ from compiler.cases import parse
 from compiler.test_fuse_plan import certify, fused
 from compiler.test_rows_cuda import check
 from cuda_on_cpu.static_checks import compile_report, has_nvrtc
+from cuda_on_cpu.support import by_architecture
 from emulated import aligned
 
 from hybridgpu.backends.cuda.backend import CudaBackend
@@ -159,7 +160,7 @@ def test_what_is_compared_with_its_maximum_is_rounded_before(of, cuda_driver):
 
 
 @pytest.mark.skipif(not has_nvrtc(), reason="NVRTC is not installed")
-@pytest.mark.parametrize("arch", ["sm_80", "sm_86", "sm_90", "sm_100", "sm_120"])
+@pytest.mark.parametrize("arch", by_architecture(["sm_80", "sm_86", "sm_90", "sm_100", "sm_120"]))
 def test_nothing_is_spilled(arch):
     """As NVIDIA's compiler builds them, in both modes; products are no news here."""
     for numeric in ("strict", "fast"):

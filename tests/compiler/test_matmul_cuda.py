@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from compiler.cases import parse
 from cuda_on_cpu.static_checks import compile_report, has_nvrtc
+from cuda_on_cpu.support import by_architecture
 from emulated import aligned
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -334,7 +335,9 @@ def test_positions_beyond_2_to_the_31():
 
 
 @pytest.mark.skipif(not has_nvrtc(), reason="NVRTC is not installed")
-@pytest.mark.parametrize(("arch", "numeric"), [("sm_75", "strict"), ("sm_90", "strict"), ("sm_120", "fast")])
+@pytest.mark.parametrize(
+    ("arch", "numeric"), by_architecture([("sm_75", "strict"), ("sm_90", "strict"), ("sm_120", "fast")])
+)
 def test_every_form_stays_in_registers(monkeypatch, arch, numeric):
     large = [
         ("f32", 0, 16, 4096, 512, "mk", "nk"),

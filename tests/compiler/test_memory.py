@@ -17,6 +17,7 @@ from compiler.random_graphs import graphs
 from compiler.sharing import sharing
 from compiler.test_random_graphs import examples, show
 from cuda_on_cpu.static_checks import compile_report, has_nvrtc
+from cuda_on_cpu.support import by_architecture
 from emulated import aligned
 from hypothesis import assume, given, note
 from hypothesis import strategies as st
@@ -422,7 +423,7 @@ def test_programs(request, name, manner, target):
 
 
 @pytest.mark.skipif(not has_nvrtc(), reason="NVRTC is not installed")
-@pytest.mark.parametrize("arch", ["sm_75", "sm_90", "sm_120"])
+@pytest.mark.parametrize("arch", by_architecture(["sm_75", "sm_90", "sm_120"]))
 def test_texts_in_place_stay_in_registers(arch):
     """Pointers that make no promises let the compiler keep less at hand, and must not cost memory."""
     found = {}

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from cuda_on_cpu.static_checks import compile_report, has_nvrtc
+from cuda_on_cpu.support import by_architecture
 from emulated import run_program
 
 from hybridgpu.backends.cuda.driver import module_source
@@ -184,7 +185,7 @@ def test_what_is_none(make):
 
 
 @pytest.mark.skipif(not has_nvrtc(), reason="needs NVRTC")
-@pytest.mark.parametrize("arch", ["sm_75", "sm_80", "sm_90", "sm_120"])
+@pytest.mark.parametrize("arch", by_architecture(["sm_75", "sm_80", "sm_90", "sm_120"]))
 @pytest.mark.parametrize(("shape", "axes"), [((8, 1 << 20), (1,)), ((262144, 4), (0,))])
 def test_texts_stay_in_registers(arch, shape, axes):
     found = {k.name: k for k in compile_graph(graph_of(softmax, shape, axes), cuda_target(arch, 132)).kernels}

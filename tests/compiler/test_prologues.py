@@ -14,6 +14,7 @@ import pytest
 from compiler.cases import arrays, parse, plain
 from compiler.oracle import Oracle
 from cuda_on_cpu.static_checks import compile_report, has_nvrtc
+from cuda_on_cpu.support import by_architecture
 from emulated import aligned
 
 from hybridgpu.backends.cpu.backend import cpu_backend
@@ -410,7 +411,9 @@ def test_limits_hold_for_both_operands_together(generous, target, limits, rule):
 
 
 @pytest.mark.skipif(not has_nvrtc(), reason="NVRTC is not installed")
-@pytest.mark.parametrize(("arch", "numeric"), [("sm_75", "strict"), ("sm_90", "strict"), ("sm_120", "fast")])
+@pytest.mark.parametrize(
+    ("arch", "numeric"), by_architecture([("sm_75", "strict"), ("sm_90", "strict"), ("sm_120", "fast")])
+)
 def test_loaders_stay_in_registers(monkeypatch, arch, numeric):
     """Every form of some products, with both operands made."""
     texts = {}

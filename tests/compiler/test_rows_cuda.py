@@ -16,6 +16,7 @@ import pytest
 from compiler.cases import arrays, parse
 from compiler.oracle import Oracle
 from cuda_on_cpu.static_checks import compile_report, has_nvrtc
+from cuda_on_cpu.support import by_architecture
 from emulated import aligned
 
 from hybridgpu.backends.cuda.backend import CudaBackend
@@ -449,7 +450,7 @@ def built_in_registers(found: dict[str, Any], arch: str) -> None:
 
 
 @pytest.mark.skipif(not has_nvrtc(), reason="NVRTC is not installed")
-@pytest.mark.parametrize("arch", ["sm_80", "sm_90", "sm_100", "sm_120"])
+@pytest.mark.parametrize("arch", by_architecture(["sm_80", "sm_90", "sm_100", "sm_120"]))
 def test_rows_side_by_side_stay_in_registers(arch):
     graphs = [graph_of(f, *types) for f, types, machine in LONG_INNER if not machine]
     graphs += [

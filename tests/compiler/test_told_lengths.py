@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from compiler.told import texts_and_values
 from cuda_on_cpu.static_checks import compile_report, has_nvrtc
+from cuda_on_cpu.support import by_architecture
 from emulated import aligned
 
 from hybridgpu.backends.cpu.backend import cpu_backend
@@ -155,7 +156,7 @@ def test_one_text_whatever_the_length(make, dtype, cuda_driver):
 
 
 @pytest.mark.skipif(not has_nvrtc(), reason="NVRTC is not here")
-@pytest.mark.parametrize("arch", ["sm_80", "sm_120"])
+@pytest.mark.parametrize("arch", by_architecture(["sm_80", "sm_120"]))
 def test_texts_stay_in_registers(arch):
     """Positions that are taken apart by what is told, in blocks of many threads."""
     found = {}

@@ -84,7 +84,7 @@ class KernelResources:
 class StaticReport:
     """One text compiled for one architecture.
 
-    kernels: by their (mangled) name. instructions: SASS instructions by kind, and 'all'; empty
+    kernels: by their (mangled) name. instructions: SASS instructions by kind, and 'all', where they are counted; empty
     where nvdisasm is not installed. warnings: NVRTC's.
     """
 
@@ -234,15 +234,16 @@ def compile_report(
     *,
     names: Sequence[str] = (),
     warnings_as_errors: bool = False,
+    count: bool = False,
 ) -> StaticReport:
     """Compiles a text with NVRTC and reads what its kernels need.
 
     arch: 'sm_90' and the like. options, names: as for Module. Raises CompileError with the log if
     it does not compile (or, on request, for any warning), ToolMissing without NVRTC. Reports are
-    cached by content.
+    cached by content. count: the instructions, too, which takes a quarter of a second.
     """
     includes = find_includes(source, include_dirs)
-    parts = [_version(), source, includes.digest(), arch, *options, "", *names, str(nvdisasm())]
+    parts = [_version(), source, includes.digest(), arch, *options, "", *names, str(nvdisasm() if count else None)]
     parts += [Path(__file__).read_text(), *nvidia_includes()]
     key = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:24]
     kept = cache_dir() / f"static-{key}.json"
@@ -254,7 +255,9 @@ def compile_report(
     else:
         cubin, log = nvrtc_cubin(source, arch, options, include_dirs, names)
         found = re.findall(r"^.*?\(\d+\): warning.*$|^ptxas.*warning.*$", log, re.M)
-        report = StaticReport(arch, resources(log), tuple(found), _instructions(cubin), len(cubin), log)
+        report = StaticReport(
+            arch, resources(log), tuple(found), _instructions(cubin) if count else {}, len(cubin), log
+        )
         with build_folder() as folder:
             (folder / "report.json").write_text(json.dumps(asdict(report)))
             os.replace(folder / "report.json", kept)

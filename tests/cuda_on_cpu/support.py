@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,18 @@ needs_nvidia_headers = pytest.mark.skipif(
     not any((Path(d) / "crt/host_defines.h").exists() for d in nvidia_includes()),
     reason="NVIDIA's header wheels are not installed",
 )
+
+
+DAILY = ("sm_80", "sm_90")  #: architectures that NVRTC compiles for in every run
+
+
+def by_architecture(rows: Iterable[Any]) -> list[Any]:
+    """Rows of a table, which are architectures or start with one: those of others than DAILY are left to the second job."""
+    found = []
+    for row in rows:
+        values = (row,) if isinstance(row, str) else row
+        found.append(row if values[0] in DAILY else pytest.param(*values, marks=pytest.mark.architectures))
+    return found
 
 
 def kernel_text(name: str) -> str:

@@ -15,7 +15,7 @@ from .static_checks import (
     occupancy,
 )
 from .static_checks import resources as read_log
-from .support import KERNELS, kernel_text
+from .support import KERNELS, by_architecture, kernel_text
 
 needs_nvrtc = pytest.mark.skipif(not has_nvrtc(), reason="NVRTC is not installed")
 LOCAL_ARRAY = """extern "C" __global__ void k(const int* i, float* o) {
@@ -26,10 +26,10 @@ LOCAL_ARRAY = """extern "C" __global__ void k(const int* i, float* o) {
 
 
 @needs_nvrtc
-@pytest.mark.parametrize("arch", ARCHITECTURES)
+@pytest.mark.parametrize("arch", by_architecture(ARCHITECTURES))
 @pytest.mark.parametrize("name", ["fused_elementwise", "row_softmax", "gemv_bias_relu"])
 def test_the_examples_compile_for_every_architecture(name, arch):
-    report = compile_report(kernel_text(name), arch, warnings_as_errors=True)
+    report = compile_report(kernel_text(name), arch, warnings_as_errors=True, count=True)
     kernel = report.kernels[name]
     assert (report.spills, report.stack, kernel.spills) == (0, 0, 0)
     assert 8 <= kernel.registers == report.registers <= 80

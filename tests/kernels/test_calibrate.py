@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from cuda_on_cpu import Buffer
 from cuda_on_cpu.static_checks import compile_report, has_nvrtc
-from cuda_on_cpu.support import launch, normal, out
+from cuda_on_cpu.support import by_architecture, launch, normal, out
 
 from hybridgpu.backends.cuda.calibration import _ARITHMETIC, _sections, kernel_text, links
 from hybridgpu.backends.cuda.driver import module_source
@@ -40,7 +40,7 @@ def test_all_are_here():
 
 
 @pytest.mark.skipif(not has_nvrtc(), reason="NVRTC is not installed")
-@pytest.mark.parametrize("arch", ARCHITECTURES)
+@pytest.mark.parametrize("arch", by_architecture(ARCHITECTURES))
 @pytest.mark.parametrize("section", KERNELS)
 def test_nvrtc_compiles_each_without_a_word(section, arch):
     if section == "cluster_barriers" and not 90 <= int(arch[3:]):

@@ -10,12 +10,14 @@ for one that has it.
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterable
 from functools import cache
 from typing import Any
 
 import pytest
 from compiler.cases import CASES, build, cuda_of
 from cuda_on_cpu.static_checks import ARCHITECTURES, StaticReport, compile_report, has_nvrtc
+from cuda_on_cpu.support import by_architecture
 
 from hybridgpu.backends.cuda.driver import module_source
 from hybridgpu.backends.cuda.nvrtc import NUMERIC, in_registers, without_report
@@ -104,13 +106,24 @@ def strictly_compiled(arch: str) -> dict[str, tuple[str, KernelInfo]]:
     return {name: (case, k) for name, (case, k) in found.items() if k.text in most or k.text not in texts}
 
 
-@pytest.mark.parametrize("arch", [a for a in ARCHITECTURES if a not in ELDER])
+#: sm_90 as results are by default, sm_80 in fast mode; what is left of the two, and the others, are the second job's
+DAILY = {"strict": "sm_90", "fast": "sm_80"}
+
+
+def in_mode(numeric: str, architectures: Iterable[str]) -> list[Any]:
+    """Architectures, of which one is compiled for daily."""
+    second = pytest.mark.architectures
+    return [a if a == DAILY[numeric] else pytest.param(a, marks=second) for a in architectures]
+
+
+@pytest.mark.parametrize("arch", in_mode("strict", [a for a in ARCHITECTURES if a not in ELDER]))
 def test_every_text_compiles_silently_and_stays_in_registers(arch):
     assert not faults(kernels(arch), arch, "strict")
     for younger in ELDER if arch in ELDER.values() else ():
         assert not faults(strictly_compiled(younger), younger, "strict")
 
 
+@pytest.mark.architectures
 def test_what_is_left_to_an_elder_is_compiled_there():
     for arch, elder in ELDER.items():
         own, before = strictly_compiled(arch), {k.text for _, k in kernels(elder).values()}
@@ -118,12 +131,13 @@ def test_what_is_left_to_an_elder_is_compiled_there():
         assert all(name in own or k.text in before for name, (_, k) in kernels(arch).items())
 
 
-@pytest.mark.parametrize("arch", WAYS)
+@pytest.mark.parametrize("arch", in_mode("fast", WAYS))
 def test_every_text_does_so_in_fast_mode_once(arch):
     found = new_texts(arch)
     assert found and not faults(found, arch, "fast")
 
 
+@pytest.mark.architectures
 def test_no_architecture_beyond_those_has_texts_of_its_own():
     texts = {a: {k.text for _, k in kernels(a).values()} for a in ARCHITECTURES}
     assert set().union(*texts.values()) == set().union(*(texts[a] for a in WAYS))
@@ -175,7 +189,7 @@ LONG_ROWS += [("sm_80", f32, 16384), ("sm_120", f32, 12288)]
 LONG_ROWS += [(arch, f32, n) for arch in ("sm_90", "sm_100") for n in (8192, 65536, 100000, 131072)]
 
 
-@pytest.mark.parametrize(("arch", "dtype", "length"), LONG_ROWS)
+@pytest.mark.parametrize(("arch", "dtype", "length"), by_architecture(LONG_ROWS))
 def test_derivatives_of_long_rows_stay_in_registers(arch, dtype, length):
     """LayerNorm before GELU, with its slopes; of doubles without them, too."""
     b = builder(True)

@@ -50,7 +50,10 @@ _LONG = (
 
 
 def pytest_collection_modifyitems(items):
-    """Long tests first; the others keep their order."""
+    """Long tests first; the others keep their order. Those about machine code are marked."""
+    for item in items:
+        if item.path.parent in _CODE:
+            item.add_marker("optimised")
     items.sort(key=lambda item: item.path.name not in _LONG)
 
 
@@ -111,24 +114,9 @@ def no_compiler(monkeypatch):
     monkeypatch.setattr("hybridgpu.runtime.program._warned", True)
 
 
-#: folders whose subject lies above the generated code, and this one's own files
-_ABOVE_CODE = {
-    Path(__file__).parent / name
-    for name in (
-        ".",
-        "autograd",
-        "exchange",
-        "gluon",
-        "io",
-        "ndarray",
-        "ops",
-        "parity",
-        "programs",
-        "reliability",
-        "runtime",
-        "symbol",
-    )
-}
+_HERE = Path(__file__).parent
+#: folders whose subject is the machine code of generated C++ as well: the second job optimises it as for users
+_CODE = {_HERE / name for name in ("compiler", "docs")}
 
 
 _WISHES = re.compile(r"^#pragma GCC optimize\(.*\)$", re.M)  #: of texts, for code that is optimised
@@ -137,7 +125,8 @@ _WISHES = re.compile(r"^#pragma GCC optimize\(.*\)$", re.M)  #: of texts, for co
 @functools.cache
 def _quick(shipped):
     """A toolchain that takes a third of the time: it optimises nothing, not what a text wishes either, and two units are
-    compiled as the one that they are as well, as where there is one processor."""
+    compiled as the one that they are as well, as where there is one processor. Nor does it start before there is a text:
+    the other processor is busy with other tests."""
     from hybridgpu.backends.cpu.toolchain import Toolchain
     from hybridgpu.compiler.program import END_OF_UNIT
 
@@ -147,29 +136,28 @@ def _quick(shipped):
                 source = source.replace(END_OF_UNIT, "\n")
             return super().compile(_WISHES.sub("", source), numeric, store, waiting)
 
-    flags = tuple("-O0" if f == "-O3" else f for f in shipped.flags)
-    return Quick(**{f.name: getattr(shipped, f.name) for f in fields(shipped)} | {"flags": flags})
+    changed = {"flags": tuple("-O0" if f == "-O3" else f for f in shipped.flags), "waits": False}
+    return Quick(**{f.name: getattr(shipped, f.name) for f in fields(shipped)} | changed)
 
 
 @pytest.fixture(autouse=True)
 def _quickly_compiled(request):
-    """Where generated code is not the subject, the C++ compiler does not optimise.
+    """The C++ compiler does not optimise, but in the second job (``pytest --as-shipped``), and where a test is marked
+    ``as_shipped``.
 
-    Modules there that ask for the code that users get are marked ``as_shipped``; ``pytest --as-shipped`` gives it to all.
     The flags are part of every key, so that neither code is taken for the other.
     """
     from hybridgpu.backends.cpu.backend import cpu_backend
 
-    shipped_to_all = request.config.getoption("--as-shipped") or request.node.get_closest_marker("as_shipped")
-    quick = request.path.parent in _ABOVE_CODE and not shipped_to_all
-    backend = cpu_backend() if quick else None
+    shipped = request.config.getoption("--as-shipped") or request.node.get_closest_marker("as_shipped")
+    backend = None if shipped else cpu_backend()
     if backend is None:
         yield
         return
-    shipped = backend.toolchain
-    backend.toolchain = _quick(shipped)
+    toolchain = backend.toolchain
+    backend.toolchain = _quick(toolchain)
     yield
-    backend.toolchain = shipped
+    backend.toolchain = toolchain
 
 
 @pytest.fixture(autouse=True)

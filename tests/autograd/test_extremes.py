@@ -10,7 +10,7 @@ import hybridgpu as mx
 from hybridgpu import autograd, nd
 from hybridgpu.gluon import nn
 
-pytestmark = [pytest.mark.usefixtures("compiler"), pytest.mark.as_shipped]
+pytestmark = [pytest.mark.usefixtures("compiler"), pytest.mark.optimised]
 
 SHAPE = (4, 32, 8)
 

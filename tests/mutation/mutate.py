@@ -176,7 +176,9 @@ def tested(paths: Sequence[str], seconds: float = 1e9) -> dict[str, Any]:
     import pytest
 
     watch = Watch(seconds)
-    code = pytest.main(["-x", "-q", "-p", "no:cacheprovider", "-p", "no:randomly", *paths], plugins=[watch])
+    code = pytest.main(
+        ["-x", "-q", "--as-shipped", "-p", "no:cacheprovider", "-p", "no:randomly", *paths], plugins=[watch]
+    )
     if not watch.failed and code not in (0, 5) and not (code == 2 and watch.ran):  # 2: no time left, 5: nothing to run
         watch.failed, watch.log = f"exit code {code} of pytest", ""
     status = "survived" if not watch.failed else "stillborn" if REFUSED.search(watch.log) else "killed"

@@ -24,7 +24,7 @@ from hybridgpu.compiler.reference import evaluate
 from hybridgpu.compiler.target import CPU, CUDA
 from hybridgpu.dtypes import bf16, dtype_of, f16, f32, f64
 
-pytestmark = pytest.mark.as_shipped
+pytestmark = pytest.mark.optimised
 
 
 def summed(x, w, stride, low, high, dilate, base_dilate, groups):

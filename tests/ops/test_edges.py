@@ -13,7 +13,7 @@ import hybridgpu as mx
 from hybridgpu import nd
 from hybridgpu.base import MXNetError
 
-pytestmark = pytest.mark.as_shipped
+pytestmark = pytest.mark.optimised
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 
 from hybridgpu import nd
 
-pytestmark = pytest.mark.as_shipped
+pytestmark = pytest.mark.optimised
 
 X = np.concatenate([np.linspace(-6.5, 6.5, 20001), np.geomspace(1e-45, 6, 20000), -np.geomspace(1e-45, 6, 20000)])
 

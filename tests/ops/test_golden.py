@@ -21,7 +21,7 @@ import pytest
 import hybridgpu as mx
 from hybridgpu import autograd
 
-pytestmark = pytest.mark.as_shipped
+pytestmark = pytest.mark.optimised
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 CALLS = json.loads((GOLDEN / "ops.json").read_text())

@@ -10,7 +10,7 @@ import hybridgpu as mx
 from hybridgpu import autograd
 from hybridgpu.base import MXNetError
 
-pytestmark = pytest.mark.as_shipped
+pytestmark = pytest.mark.optimised
 
 L = mx.nd.linalg
 

@@ -11,7 +11,7 @@ import hybridgpu as mx
 from hybridgpu import gluon, nd
 from hybridgpu.gluon import nn, rnn
 
-pytestmark = [pytest.mark.as_shipped, pytest.mark.usefixtures("compiler")]
+pytestmark = [pytest.mark.optimised, pytest.mark.usefixtures("compiler")]
 
 SIZES = (1, 2, 3, 4, 5, 8, 15, 16, 17, 31, 33, 55)
 

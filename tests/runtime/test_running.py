@@ -18,7 +18,7 @@ import hybridgpu as mx
 from hybridgpu.store import reset_default_store
 
 nd, nn = mx.nd, mx.gluon.nn
-pytestmark = [pytest.mark.usefixtures("compiler"), pytest.mark.as_shipped]
+pytestmark = [pytest.mark.usefixtures("compiler"), pytest.mark.optimised]
 
 
 def chain(n=1000):

@@ -7,6 +7,8 @@ from typing import NoReturn
 
 __all__ = ["find_conf_path", "find_include_path", "find_lib_path"]
 
+__version__ = "1.9.1"  #: of the MXNet whose interface this is: scripts compare it
+
 _WRITE = "Kernels are generated here, and there is no libmxnet to link with: write operators of your own as mx.operator.CustomOp."
 
 

@@ -42,7 +42,7 @@ def run(folder: Path, code: str, *options: str, **environment: str) -> subproces
 
 #: what holds in a program, whichever way MXNet's name was taken
 HOLDS = {
-    "the version is MXNet's, ours stays": f"mx.__version__ == '1.9.1' and hybridgpu.__version__ == '{hybridgpu.__version__}'",
+    "the version is MXNet's, ours stays": f"mx.__version__ == mx.libinfo.__version__ == '1.9.1' and hybridgpu.__version__ == '{hybridgpu.__version__}'",
     "another module of another name": "mx is not hybridgpu and mx.__name__ == 'mxnet' and sys.modules['mxnet'] is mx",
     "everything below is the same": "all(getattr(mx, n) is getattr(hybridgpu, n) for n in ('nd', 'sym', 'gluon', 'Context', 'MXNetError'))",
     "modules": "mxnet.gluon.nn is hybridgpu.gluon.nn and sys.modules['mxnet.gluon.nn'] is hybridgpu.gluon.nn",

@@ -149,6 +149,11 @@ def given(signature: inspect.Signature, kinds: Callable[[inspect.Parameter], str
         if p.kind is p.VAR_KEYWORD:
             continue
         kind = spelled(kinds(p) or "Any")
+        word = type(p.default).__name__
+        if word in ("bool", "str") and not re.search(
+            rf"\b({word}|_DType|Any)\b", kind
+        ):  # the table of arguments tells the usual kind
+            kind += f" | {word}"
         if p.kind is p.KEYWORD_ONLY and not star:
             found.append("*")
             star = True

@@ -149,15 +149,43 @@ def _public(space: ModuleType) -> list[str]:
 def _applied(definition: Callable[..., Any], application: Any, name: str, module: str) -> Callable[..., Any]:
     """A definition with its application filled in, as a function of a module."""
 
+    # names and defaults, as those of nd have: most types are Any, which tells no reader anything
+    parameters = [p.replace(annotation=p.empty) for p in inspect.signature(definition).parameters.values()][1:]
+    renamed = _input_name(name, module, parameters)
+    if renamed:
+        first, parameters[0] = parameters[0].name, parameters[0].replace(name=renamed)
+    of_nodes = application.symbolic and any(p.name == "name" for p in parameters)
+    if of_nodes:
+        attr = inspect.Parameter("attr", inspect.Parameter.KEYWORD_ONLY, default=None)
+        end = len(parameters) - (parameters[-1].kind is inspect.Parameter.VAR_KEYWORD)
+        parameters.insert(end, attr)
+
     def function(*args: Any, **kwargs: Any) -> Any:
+        if renamed and renamed in kwargs:
+            kwargs[first] = kwargs.pop(renamed)
+        attributes = kwargs.pop("attr", None) if of_nodes else None
+        if attributes:
+            from .attribute import AttrScope
+
+            with AttrScope(**attributes):
+                return definition(application, *args, **kwargs)
         return definition(application, *args, **kwargs)
 
     function.__name__ = function.__qualname__ = name
     function.__module__ = module
-    # names and defaults, as those of nd have: most types are Any, which tells no reader anything
-    parameters = [p.replace(annotation=p.empty) for p in inspect.signature(definition).parameters.values()]
-    function.__signature__ = inspect.Signature(parameters[1:])  # type: ignore[attr-defined]
+    function.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     return function
+
+
+def _input_name(name: str, module: str, parameters: list[inspect.Parameter]) -> str:
+    """What the first input is called in nd.np and sym.np, where MXNet makes functions of the operators ``_np_*``, if it has
+    another name in np; ``''`` if not."""
+    if module not in ("hybridgpu.ndarray.numpy", "hybridgpu.symbol.numpy") or not parameters:
+        return ""
+    op = find(name, "np")
+    if op is None or not any(n == f"_np_{name}" for n in (op.name, *op.aliases)) or op.inputs[:1] != ("data",):
+        return ""
+    return "data" if parameters[0].name != "data" else ""
 
 
 def importable(*spaces: ModuleType) -> None:

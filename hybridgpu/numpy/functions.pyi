@@ -32,17 +32,17 @@ def add(x1: float, x2: _Array, out: _Array | None = None) -> _Array: ...
 @overload
 def add(x1: float, x2: float, out: _Array | None = None) -> float:
     """lhs + rhs (broadcasting)."""
-def all(a: _Array, axis: int | Sequence[int] | None = None, keepdims: bool = False, out: _Array | None = None, name: str | None = None) -> _Array:
+def all(a: _Array, axis: int | Sequence[int] | None = None, keepdims: bool = False, out: _Array | None = None, initial: float | None = None, name: str | None = None) -> _Array:
     """Whether no element over axes is 0."""
 def allclose(a: _Array | ArrayLike, b: _Array | ArrayLike, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> Any:
     """Whether all elements are equal within ``atol + rtol * |b|``."""
 def alltrue(a: _Array | ArrayLike, axis: int | Sequence[int] | None = None, out: _Array | None = None, keepdims: bool = False, where: Any = None) -> Any:
     """Whether no element over axes is 0."""
-def amax(a: _Array, axis: int | Sequence[int] | None = None, keepdims: bool = False, out: _Array | None = None, name: str | None = None) -> _Array:
+def amax(a: _Array, axis: int | Sequence[int] | None = None, keepdims: bool = False, out: _Array | None = None, initial: float | None = None, name: str | None = None) -> _Array:
     """The largest element over axes, all of them by default."""
-def amin(a: _Array, axis: int | Sequence[int] | None = None, keepdims: bool = False, out: _Array | None = None, name: str | None = None) -> _Array:
+def amin(a: _Array, axis: int | Sequence[int] | None = None, keepdims: bool = False, out: _Array | None = None, initial: float | None = None, name: str | None = None) -> _Array:
     """The smallest element over axes, all of them by default."""
-def any(a: _Array, axis: int | Sequence[int] | None = None, keepdims: bool = False, out: _Array | None = None, name: str | None = None) -> _Array:
+def any(a: _Array, axis: int | Sequence[int] | None = None, keepdims: bool = False, out: _Array | None = None, initial: float | None = None, name: str | None = None) -> _Array:
     """Whether any element over axes is not 0."""
 def append(arr: _Array, values: _Array | float, axis: int | None = None) -> _Array:
     """Two arrays joined along an axis; with axis None flattened, in a row."""
@@ -210,13 +210,13 @@ def degrees(x: float, out: _Array | None = None) -> float:
     """Radians to degrees."""
 def delete(arr: _Array, obj: int | slice | Sequence[int] | _Array, axis: int | Sequence[int] | None = None) -> _Array:
     """The array without the positions ``obj``: a number, a slice or an array."""
-def diag(array: _Array, k: int = 0, name: str | None = None) -> _Array:
+def diag(array: _Array, k: int = 0, out: _Array | None = None, name: str | None = None) -> _Array:
     """The k-th diagonal of a matrix, or the matrix with a vector as its k-th diagonal."""
 def diag_indices_from(arr: _Array) -> tuple[_Array, ...]:
     """The positions of the main diagonal, an array of int64 an axis."""
-def diagflat(array: _Array, k: int = 0, name: str | None = None) -> _Array:
+def diagflat(array: _Array, k: int = 0, out: _Array | None = None, name: str | None = None) -> _Array:
     """The matrix whose k-th diagonal is the flattened array."""
-def diagonal(a: _Array, offset: int = 0, axis1: int = 0, axis2: int = 1, name: str | None = None) -> _Array:
+def diagonal(a: _Array, offset: int = 0, axis1: int = 0, axis2: int = 1, out: _Array | None = None, name: str | None = None) -> _Array:
     """The diagonals of a plane of two axes, as the last axis."""
 def diff(a: _Array, n: int = 1, axis: int = -1, prepend: None = None, append: None = None) -> _Array:
     """Differences of neighbours along an axis, ``n`` times."""
@@ -445,7 +445,7 @@ def logspace(start: float, stop: float | None, num: int = 50, endpoint: bool = T
     """``num`` powers of a base whose exponents lie at equal distances from start to stop, float32 by default."""
 def matmul(a: _Array, b: _Array, out: _Array | None = None) -> _Array:
     """Matrix products of the last two axes; the others broadcast."""
-def max(a: _Array, axis: int | Sequence[int] | None = None, keepdims: bool = False, out: _Array | None = None, name: str | None = None) -> _Array:
+def max(a: _Array, axis: int | Sequence[int] | None = None, keepdims: bool = False, out: _Array | None = None, initial: float | None = None, name: str | None = None) -> _Array:
     """The largest element over axes, all of them by default."""
 @overload
 def maximum(x1: _Array, x2: _Array | float, out: _Array | None = None) -> _Array: ...
@@ -460,7 +460,7 @@ def mean(a: _Array, axis: int | Sequence[int] | None = None, dtype: _DType | Non
     """The mean over axes, all of them by default; of integers in float32."""
 def meshgrid(*xi: _Array) -> list[_Array]:
     """The coordinates of a grid from those of its axes: an array an axis, each of the grid's shape."""
-def min(a: _Array, axis: int | Sequence[int] | None = None, keepdims: bool = False, out: _Array | None = None, name: str | None = None) -> _Array:
+def min(a: _Array, axis: int | Sequence[int] | None = None, keepdims: bool = False, out: _Array | None = None, initial: float | None = None, name: str | None = None) -> _Array:
     """The smallest element over axes, all of them by default."""
 def min_scalar_type(*args: Any, **kwargs: Any) -> Any:
     """NumPy's ``min_scalar_type`` of the values of arrays."""
@@ -482,7 +482,7 @@ def mod(x1: float, x2: float, out: _Array | None = None) -> float:
     """remainder with the sign of rhs (broadcasting)."""
 def modf(x: _Array | ArrayLike | float, out: _Array | None = None) -> tuple[Any, Any]:
     """The part behind the point and the whole part, both with the sign of the number."""
-def moveaxis(a: _Array, source: int | Sequence[int], destination: int | Sequence[int], name: str | None = None) -> _Array:
+def moveaxis(a: _Array, source: int | Sequence[int], destination: int | Sequence[int], out: _Array | None = None, name: str | None = None) -> _Array:
     """Axes at other places; the others keep their order."""
 def msort(a: _Array | ArrayLike) -> Any:
     """The elements in ascending order along the first axis."""
@@ -558,7 +558,7 @@ def polyadd(a1: _Array | ArrayLike, a2: _Array | ArrayLike) -> Any:
     """numpy.polyadd: coefficients of a polynomial, the highest power first."""
 def polydiv(u: Any, v: Any) -> Any:
     """NumPy's ``polydiv`` of the values of arrays."""
-def polyfit(x: _Array | ArrayLike | float, y: _Array | ArrayLike | float, deg: int, rcond: _Array | ArrayLike | float | None = None, full: bool = False, w: Any = None, cov: _Array | ArrayLike = False) -> Any:
+def polyfit(x: _Array | ArrayLike | float, y: _Array | ArrayLike | float, deg: int, rcond: _Array | ArrayLike | float | None = None, full: bool = False, w: Any = None, cov: _Array | ArrayLike | bool = False) -> Any:
     """The polynomial of the degree ``deg`` nearest to points, by least squares, in double precision."""
 def polyint(p: Any, m: int = 1, k: int | None = None) -> Any:
     """The integral of a polynomial, taken ``m`` times with the constants ``k``, in double precision."""
@@ -616,7 +616,7 @@ def remainder(x1: float, x2: _Array, out: _Array | None = None) -> _Array: ...
 @overload
 def remainder(x1: float, x2: float, out: _Array | None = None) -> float:
     """numpy.remainder of two arrays that broadcast, or of an array and a number. ``out`` receives the result."""
-def repeat(a: _Array, repeats: int | Sequence[int], axis: int | None = None, name: str | None = None) -> _Array:
+def repeat(a: _Array, repeats: int | Sequence[int], axis: int | None = None, out: _Array | None = None, name: str | None = None) -> _Array:
     """Each element several times, along an axis or of the flattened array."""
 def reshape(a: _Array, newshape: int | Sequence[int], order: str = 'C', out: _Array | None = None, name: str | None = None) -> _Array:
     """The same elements under another shape, of which one extent may be -1."""
@@ -629,7 +629,7 @@ def rint(x: _Array, out: _Array | None = None) -> _Array: ...
 @overload
 def rint(x: float, out: _Array | None = None) -> float:
     """Nearest integer, halves down."""
-def roll(a: _Array, shift: int | Sequence[int], axis: int | Sequence[int] | None = None, name: str | None = None) -> _Array:
+def roll(a: _Array, shift: int | Sequence[int], axis: int | Sequence[int] | None = None, out: _Array | None = None, name: str | None = None) -> _Array:
     """Elements shifted along axes, or of the flattened array."""
 def rollaxis(a: _Array | ArrayLike, axis: int, start: int = 0) -> Any:
     """An axis moved before another one."""
@@ -680,7 +680,7 @@ def sinh(x: float, out: _Array | None = None) -> float:
     """Hyperbolic sine."""
 def size(a: _Array | ArrayLike, axis: int | None = None) -> int:
     """The number of elements, or of those along an axis."""
-def sometrue(a: _Array, axis: int | Sequence[int] | None = None, keepdims: bool = False, out: _Array | None = None, name: str | None = None) -> _Array:
+def sometrue(a: _Array, axis: int | Sequence[int] | None = None, keepdims: bool = False, out: _Array | None = None, initial: float | None = None, name: str | None = None) -> _Array:
     """Whether any element over axes is not 0."""
 def sort(a: _Array, axis: int | None = -1, kind: str | None = None, order: str | None = None) -> _Array:
     """The elements in ascending order along an axis; axis None flattens."""

@@ -102,3 +102,16 @@ def test_gradients_are_np_arrays(a):
     assert y.shape == ()
     y.backward()
     assert type(a.grad) is np.ndarray and a.grad.asnumpy().tolist() == [[1, 1, 1]] * 2
+
+
+def test_functions_of_operators_take_their_keywords():
+    """In nd.np and sym.np: ``data`` where the operator calls it so, ``out``, and ``attr`` of a Symbol's node."""
+    with mx.util.np_shape(True), mx.util.np_array(True):
+        x = mx.np.array([1.0, 2.0])
+        out = mx.np.zeros((4,))
+        assert mx.nd.np.repeat(data=x, repeats=2, out=out) is out
+        assert out.asnumpy().tolist() == [1, 1, 2, 2]
+        s = mx.sym.var("x").as_np_ndarray()
+        for made in (mx.sym.np.all(data=s, attr={"__layout__": "a"}), mx.sym.npx.relu(s, attr={"__layout__": "a"})):
+            assert made.attr("__layout__") == "a"
+        assert mx.sym.np.sum(s).attr("__layout__") is None

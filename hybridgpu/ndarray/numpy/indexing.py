@@ -268,9 +268,9 @@ def set_item(x: ndarray, key: Any, value: Any) -> None:
     if front is not False:
         _write(x, index, value, mask or isinstance(key, bool))
     elif isinstance(value, ndarray) and (mask or isinstance(key, bool)):
-        error = _trailing_misfit(value.shape, x.shape, x.ndim)
-        if error is not None:
-            raise error
+        wrong = _trailing_misfit(value.shape, x.shape, x.ndim)
+        if wrong is not None:
+            raise wrong
 
 
 @on_its_device

@@ -128,8 +128,8 @@ def diag_indices_from(b: Builder, p: Values, data: Node) -> Node:
 
 
 def _of_diagonal(word: str, doc: str) -> None:
-    def function(F: Any, array: Any, k: int = 0, name: str | None = None, **kwargs: Any) -> Any:
-        return F.invoke(f"_np_{word}", (array,), {**({"k": k} if k else {}), **kwargs}, None, name)
+    def function(F: Any, array: Any, k: int = 0, out: Any = None, name: str | None = None, **kwargs: Any) -> Any:
+        return F.invoke(f"_np_{word}", (array,), {**({"k": k} if k else {}), **kwargs}, out, name)
 
     function.__doc__ = doc
     np_function(word)(function)
@@ -145,10 +145,17 @@ def _plane(offset: int, axis1: int, axis2: int) -> dict[str, Any]:
 
 @np_function("diagonal")
 def diagonal_of(
-    F: Any, a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, name: str | None = None, **kwargs: Any
+    F: Any,
+    a: Any,
+    offset: int = 0,
+    axis1: int = 0,
+    axis2: int = 1,
+    out: Any = None,
+    name: str | None = None,
+    **kwargs: Any,
 ) -> Any:
     """The diagonals of a plane of two axes, as the last axis."""
-    return F.invoke("_np_diagonal", (a,), {**_plane(offset, axis1, axis2), **kwargs}, None, name)
+    return F.invoke("_np_diagonal", (a,), {**_plane(offset, axis1, axis2), **kwargs}, out, name)
 
 
 @np_function("trace")

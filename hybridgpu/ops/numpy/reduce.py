@@ -349,10 +349,11 @@ def _over_axes(names: tuple[str, ...], operator: str, doc: str) -> None:
         axis: Any = None,
         keepdims: bool = False,
         out: Any = None,
+        initial: Any = None,
         name: str | None = None,
         **kwargs: Any,
     ) -> Any:
-        return F.invoke(operator, (a,), {**given(axis=axis, keepdims=keepdims), **kwargs}, out, name)
+        return F.invoke(operator, (a,), {**given(axis=axis, keepdims=keepdims, initial=initial), **kwargs}, out, name)
 
     function.__doc__ = doc
     np_function(*names)(function)

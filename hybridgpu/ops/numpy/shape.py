@@ -213,9 +213,11 @@ def swapaxes(F: Any, a: Any, axis1: int, axis2: int) -> Any:
 
 
 @np_function("moveaxis")
-def moveaxis_of(F: Any, a: Any, source: Any, destination: Any, name: str | None = None, **kwargs: Any) -> Any:
+def moveaxis_of(
+    F: Any, a: Any, source: Any, destination: Any, out: Any = None, name: str | None = None, **kwargs: Any
+) -> Any:
     """Axes at other places; the others keep their order."""
-    return F.invoke("_np_moveaxis", (a,), {"source": source, "destination": destination, **kwargs}, None, name)
+    return F.invoke("_np_moveaxis", (a,), {"source": source, "destination": destination, **kwargs}, out, name)
 
 
 @np_function("squeeze")
@@ -417,9 +419,11 @@ def _rolled(b: Builder, x: Node, axis: int, shift: int) -> Node:
 
 
 @np_function("roll")
-def roll_of(F: Any, a: Any, shift: Any, axis: Any = None, name: str | None = None, **kwargs: Any) -> Any:
+def roll_of(
+    F: Any, a: Any, shift: Any, axis: Any = None, out: Any = None, name: str | None = None, **kwargs: Any
+) -> Any:
     """Elements shifted along axes, or of the flattened array."""
-    return F.invoke("_np_roll", (a,), {**given(axis=axis), "shift": shift, **kwargs}, None, name)
+    return F.invoke("_np_roll", (a,), {**given(axis=axis), "shift": shift, **kwargs}, out, name)
 
 
 @operator(
@@ -479,9 +483,11 @@ def tile(F: Any, A: Any, reps: Any) -> Any:
 
 
 @np_function("repeat")
-def repeat(F: Any, a: Any, repeats: Any, axis: int | None = None, name: str | None = None, **kwargs: Any) -> Any:
+def repeat(
+    F: Any, a: Any, repeats: Any, axis: int | None = None, out: Any = None, name: str | None = None, **kwargs: Any
+) -> Any:
     """Each element several times, along an axis or of the flattened array."""
-    return F.invoke("_np_repeat", (a,), {"repeats": repeats, **given(axis=axis), **kwargs}, None, name)
+    return F.invoke("_np_repeat", (a,), {"repeats": repeats, **given(axis=axis), **kwargs}, out, name)
 
 
 @np_function("copy")

@@ -21,17 +21,17 @@ def absolute(x: _Array | float, out: _Array | None = None) -> _Array:
     """Absolute value."""
 def add(x1: _Array | float, x2: _Array | float, out: _Array | None = None) -> _Array:
     """lhs + rhs (broadcasting)."""
-def all(a: _Array, axis: int | Sequence[int] | None = None, keepdims: bool = False, out: _Array | None = None, name: str | None = None) -> _Array:
+def all(a: _Array, axis: int | Sequence[int] | None = None, keepdims: bool = False, out: _Array | None = None, initial: float | None = None, name: str | None = None) -> _Array:
     """Whether no element over axes is 0."""
 def allclose(a: _Array, b: _Array, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> Any:
     """Whether all elements are equal within ``atol + rtol * |b|``."""
 def alltrue(a: _Array, axis: int | Sequence[int] | None = None, out: _Array | None = None, keepdims: bool = False, where: Any = None) -> Any:
     """Whether no element over axes is 0."""
-def amax(a: _Array, axis: int | Sequence[int] | None = None, keepdims: bool = False, out: _Array | None = None, name: str | None = None) -> _Array:
+def amax(a: _Array, axis: int | Sequence[int] | None = None, keepdims: bool = False, out: _Array | None = None, initial: float | None = None, name: str | None = None) -> _Array:
     """The largest element over axes, all of them by default."""
-def amin(a: _Array, axis: int | Sequence[int] | None = None, keepdims: bool = False, out: _Array | None = None, name: str | None = None) -> _Array:
+def amin(a: _Array, axis: int | Sequence[int] | None = None, keepdims: bool = False, out: _Array | None = None, initial: float | None = None, name: str | None = None) -> _Array:
     """The smallest element over axes, all of them by default."""
-def any(a: _Array, axis: int | Sequence[int] | None = None, keepdims: bool = False, out: _Array | None = None, name: str | None = None) -> _Array:
+def any(a: _Array, axis: int | Sequence[int] | None = None, keepdims: bool = False, out: _Array | None = None, initial: float | None = None, name: str | None = None) -> _Array:
     """Whether any element over axes is not 0."""
 def append(arr: _Array, values: _Array | float, axis: int | None = None) -> _Array:
     """Two arrays joined along an axis; with axis None flattened, in a row."""
@@ -135,13 +135,13 @@ def degrees(x: _Array | float, out: _Array | None = None) -> _Array:
     """Radians to degrees."""
 def delete(arr: _Array, obj: int | slice | Sequence[int] | _Array, axis: int | Sequence[int] | None = None) -> _Array:
     """The array without the positions ``obj``: a number, a slice or an array."""
-def diag(array: _Array, k: int = 0, name: str | None = None) -> _Array:
+def diag(array: _Array, k: int = 0, out: _Array | None = None, name: str | None = None) -> _Array:
     """The k-th diagonal of a matrix, or the matrix with a vector as its k-th diagonal."""
 def diag_indices_from(arr: _Array) -> tuple[_Array, ...]:
     """The positions of the main diagonal, an array of int64 an axis."""
-def diagflat(array: _Array, k: int = 0, name: str | None = None) -> _Array:
+def diagflat(array: _Array, k: int = 0, out: _Array | None = None, name: str | None = None) -> _Array:
     """The matrix whose k-th diagonal is the flattened array."""
-def diagonal(a: _Array, offset: int = 0, axis1: int = 0, axis2: int = 1, name: str | None = None) -> _Array:
+def diagonal(a: _Array, offset: int = 0, axis1: int = 0, axis2: int = 1, out: _Array | None = None, name: str | None = None) -> _Array:
     """The diagonals of a plane of two axes, as the last axis."""
 def diff(a: _Array, n: int = 1, axis: int = -1, prepend: None = None, append: None = None) -> _Array:
     """Differences of neighbours along an axis, ``n`` times."""
@@ -283,7 +283,7 @@ def logspace(start: float, stop: float | None, num: int = 50, endpoint: bool = T
     """``num`` powers of a base whose exponents lie at equal distances from start to stop, float32 by default."""
 def matmul(a: _Array, b: _Array, out: _Array | None = None) -> _Array:
     """Matrix products of the last two axes; the others broadcast."""
-def max(a: _Array, axis: int | Sequence[int] | None = None, keepdims: bool = False, out: _Array | None = None, name: str | None = None) -> _Array:
+def max(a: _Array, axis: int | Sequence[int] | None = None, keepdims: bool = False, out: _Array | None = None, initial: float | None = None, name: str | None = None) -> _Array:
     """The largest element over axes, all of them by default."""
 def maximum(x1: _Array | float, x2: _Array | float, out: _Array | None = None) -> _Array:
     """the larger; NaN if either is NaN (broadcasting)."""
@@ -293,7 +293,7 @@ def mean(a: _Array, axis: int | Sequence[int] | None = None, dtype: _DType | Non
     """The mean over axes, all of them by default; of integers in float32."""
 def meshgrid(*xi: _Array) -> list[_Array]:
     """The coordinates of a grid from those of its axes: an array an axis, each of the grid's shape."""
-def min(a: _Array, axis: int | Sequence[int] | None = None, keepdims: bool = False, out: _Array | None = None, name: str | None = None) -> _Array:
+def min(a: _Array, axis: int | Sequence[int] | None = None, keepdims: bool = False, out: _Array | None = None, initial: float | None = None, name: str | None = None) -> _Array:
     """The smallest element over axes, all of them by default."""
 def min_scalar_type(*args: Any, **kwargs: Any) -> Any:
     """NumPy's ``min_scalar_type`` of the values of arrays."""
@@ -305,7 +305,7 @@ def mod(x1: _Array | float, x2: _Array | float, out: _Array | None = None) -> _A
     """remainder with the sign of rhs (broadcasting)."""
 def modf(x: _Array | float, out: _Array | None = None) -> tuple[_Array, _Array]:
     """The part behind the point and the whole part, both with the sign of the number."""
-def moveaxis(a: _Array, source: int | Sequence[int], destination: int | Sequence[int], name: str | None = None) -> _Array:
+def moveaxis(a: _Array, source: int | Sequence[int], destination: int | Sequence[int], out: _Array | None = None, name: str | None = None) -> _Array:
     """Axes at other places; the others keep their order."""
 def msort(a: _Array) -> _Array:
     """The elements in ascending order along the first axis."""
@@ -365,7 +365,7 @@ def polyadd(a1: _Array, a2: _Array) -> _Array:
     """numpy.polyadd: coefficients of a polynomial, the highest power first."""
 def polydiv(u: Any, v: Any) -> Any:
     """NumPy's ``polydiv`` of the values of arrays."""
-def polyfit(x: _Array | float, y: _Array | float, deg: int, rcond: _Array | float | None = None, full: bool = False, w: Any = None, cov: _Array = False) -> _Array:
+def polyfit(x: _Array | float, y: _Array | float, deg: int, rcond: _Array | float | None = None, full: bool = False, w: Any = None, cov: _Array | bool = False) -> _Array:
     """The polynomial of the degree ``deg`` nearest to points, by least squares, in double precision."""
 def polyint(p: Any, m: int = 1, k: int | None = None) -> _Array:
     """The integral of a polynomial, taken ``m`` times with the constants ``k``, in double precision."""
@@ -407,7 +407,7 @@ def reciprocal(x: _Array | float, out: _Array | None = None) -> _Array:
     """1 / x."""
 def remainder(x1: _Array | float, x2: _Array | float, out: _Array | None = None) -> _Array:
     """numpy.remainder of two arrays that broadcast, or of an array and a number. ``out`` receives the result."""
-def repeat(a: _Array, repeats: int | Sequence[int], axis: int | None = None, name: str | None = None) -> _Array:
+def repeat(a: _Array, repeats: int | Sequence[int], axis: int | None = None, out: _Array | None = None, name: str | None = None) -> _Array:
     """Each element several times, along an axis or of the flattened array."""
 def reshape(a: _Array, newshape: int | Sequence[int], order: str = 'C', out: _Array | None = None, name: str | None = None) -> _Array:
     """The same elements under another shape, of which one extent may be -1."""
@@ -417,7 +417,7 @@ def result_type(*arrays_and_dtypes: Any) -> Any:
     """NumPy's ``result_type`` of the values of arrays."""
 def rint(x: _Array | float, out: _Array | None = None) -> _Array:
     """Nearest integer, halves down."""
-def roll(a: _Array, shift: int | Sequence[int], axis: int | Sequence[int] | None = None, name: str | None = None) -> _Array:
+def roll(a: _Array, shift: int | Sequence[int], axis: int | Sequence[int] | None = None, out: _Array | None = None, name: str | None = None) -> _Array:
     """Elements shifted along axes, or of the flattened array."""
 def rollaxis(a: _Array, axis: int, start: int = 0) -> _Array:
     """An axis moved before another one."""
@@ -453,7 +453,7 @@ def sinh(x: _Array | float, out: _Array | None = None) -> _Array:
     """Hyperbolic sine."""
 def size(a: _Array, axis: int | None = None) -> int:
     """The number of elements, or of those along an axis."""
-def sometrue(a: _Array, axis: int | Sequence[int] | None = None, keepdims: bool = False, out: _Array | None = None, name: str | None = None) -> _Array:
+def sometrue(a: _Array, axis: int | Sequence[int] | None = None, keepdims: bool = False, out: _Array | None = None, initial: float | None = None, name: str | None = None) -> _Array:
     """Whether any element over axes is not 0."""
 def sort(a: _Array, axis: int | None = -1, kind: str | None = None, order: str | None = None) -> _Array:
     """The elements in ascending order along an axis; axis None flattens."""

@@ -31,7 +31,7 @@ def eigvalsh(a: _Array, UPLO: str = 'L') -> _Array:
     """Eigenvalues of symmetric matrices, ascending."""
 def inv(a: _Array) -> _Array:
     """Inverse matrices."""
-def lstsq(a: _Array, b: _Array, rcond: _Array | float = 'warn') -> _Array:
+def lstsq(a: _Array, b: _Array, rcond: _Array | float | str = 'warn') -> _Array:
     """x with the least a x - b, the sums of its squares, the rank of a, and its singular values."""
 def matrix_power(a: _Array, n: int) -> _Array:
     """A matrix multiplied with itself; for a negative ``n`` its inverse with itself."""

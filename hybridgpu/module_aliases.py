@@ -45,7 +45,7 @@ PATHS = {
     "numpy._op": "numpy",
     "numpy.function_base": "numpy",
     "numpy.stride_tricks": "numpy",
-    "numpy_extension.utils": "ndarray.serialization numpy_extension",
+    "numpy_extension.utils": "numpy_extension ndarray.serialization",
     "symbol.numpy._op": "symbol.numpy",
     "symbol.numpy._symbol": "symbol.numpy.symbol",
     "symbol.numpy._internal": "symbol.numpy._internal",

@@ -11,6 +11,7 @@ import numpy as np
 from ...compiler.ir import Builder, Node
 from ...context import current_context
 from ...dtypes import f32, f64
+from ..create import CTX
 from ..params import Dtype, Int, Values
 from ..record import operator, sample
 from .application import np_function
@@ -40,6 +41,7 @@ def _declare(name: str, weights: tuple[float, float, float]) -> None:
         "",
         params={
             "M": Int(None, "number of points", optional=True),
+            **CTX,
             "dtype": Dtype("float32", "element type", only=_TYPES),
         },
         differentiable=False,

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import io
+import logging
 import random
 
 import numpy as np
@@ -157,6 +158,14 @@ def test_reading(form, tmp_path):
     np.testing.assert_array_equal(mx.img.imdecode(data, to_rgb=False).asnumpy(), COLOURS[..., ::-1])
     if form == "png":
         assert image.imdecode(data, flag=0).shape == (4, 5, 1)
+
+
+def test_a_program_that_logs_its_debug_lines_gets_none_of_pillows(caplog, monkeypatch):
+    picture = encoded("png")
+    monkeypatch.setattr(logging.getLogger("PIL"), "level", logging.NOTSET)
+    with caplog.at_level(logging.DEBUG):
+        image.imdecode(picture)
+    assert caplog.messages == []
 
 
 def test_records_of_pictures(tmp_path):

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import io
+import logging
 import pickle
 from pathlib import Path
 from typing import Any
@@ -85,4 +86,7 @@ def _pillow(reason: str) -> Any:
         from PIL import Image  # type: ignore[import-not-found,unused-ignore]
     except ImportError:
         raise MXNetError(f"{reason}\nInstall it with `pip install pillow`.") from None
+    log = logging.getLogger("PIL")
+    if log.level == logging.NOTSET:
+        log.setLevel(logging.INFO)  # or it lists the parts of each PNG to a program that logs its own DEBUG
     return Image

@@ -46,7 +46,7 @@ def any(a: _Array, axis: int | Sequence[int] | None = None, keepdims: bool = Fal
     """Whether any element over axes is not 0."""
 def append(arr: _Array, values: _Array | float, axis: int | None = None) -> _Array:
     """Two arrays joined along an axis; with axis None flattened, in a row."""
-def apply_along_axis(func1d: Any, axis: int, arr: _Array | ArrayLike, *args: _Array | ArrayLike) -> Any:
+def apply_along_axis(func1d: Callable[..., Any], axis: int, arr: _Array | ArrayLike, *args: _Array | ArrayLike) -> Any:
     """The results of a function of lines for each line along an axis, in its place."""
 def apply_over_axes(func: Callable[..., Any], a: _Array | ArrayLike, axes: Any) -> Any:
     """The result of a function of an array and an axis, applied for one axis after the other; reduced axes stay."""
@@ -93,7 +93,7 @@ def argmax(a: _Array, axis: int | None = None, out: _Array | None = None) -> _Ar
     """The index (int64) of the first largest element along an axis, or of the flattened array."""
 def argmin(a: _Array, axis: int | None = None, out: _Array | None = None) -> _Array:
     """The index (int64) of the first smallest element along an axis, or of the flattened array."""
-def argpartition(a: _Array | ArrayLike, kth: Any, axis: int | Sequence[int] | None = -1, kind: str = 'introselect', order: str | None = None) -> Any:
+def argpartition(a: _Array | ArrayLike, kth: int | Sequence[int], axis: int | Sequence[int] | None = -1, kind: str = 'introselect', order: str | None = None) -> Any:
     """The positions of what ``partition`` gives; in a graph all in order."""
 def argsort(a: _Array, axis: int | None = -1, kind: str | None = None, order: str | None = None) -> _Array:
     """The positions (int64) of the elements in ascending order along an axis; axis None flattens."""
@@ -162,7 +162,7 @@ def ceil(x: _Array, out: _Array | None = None) -> _Array: ...
 @overload
 def ceil(x: float, out: _Array | None = None) -> float:
     """Smallest integer not below."""
-def choose(a: _Array | ArrayLike, choices: Any, out: _Array | None = None, mode: str = 'raise') -> Any:
+def choose(a: _Array | ArrayLike, choices: _Array | ArrayLike | Sequence[_Array | ArrayLike], out: _Array | None = None, mode: str = 'raise') -> Any:
     """Of several arrays the element of the one that the number at its place says."""
 def clip(a: _Array, a_min: float | None, a_max: float | None, out: _Array | None = None) -> _Array:
     """Values limited to a_min … a_max; None for no limit on that side."""
@@ -322,7 +322,7 @@ def histogram2d(x: _Array | ArrayLike | float, y: _Array | ArrayLike | float, bi
     """How many points lie in each rectangle, and the edges along both axes."""
 def histogram_bin_edges(a: _Array | ArrayLike, bins: int | str | Sequence[float] | _Array | ArrayLike = 10, range: tuple[float, float] | None = None, weights: _Array | ArrayLike | None = None) -> Any:
     """The edges of bins of one width; where the bins are chosen by a rule, such as 'auto', values say how many."""
-def histogramdd(sample: Any, bins: int | str | Sequence[float] | _Array | ArrayLike = 10, range: tuple[float, float] | None = None, normed: bool | None = None, weights: _Array | ArrayLike | None = None, density: bool | None = None) -> Any:
+def histogramdd(sample: _Array | ArrayLike | Sequence[_Array | ArrayLike], bins: int | str | Sequence[float] | _Array | ArrayLike = 10, range: tuple[float, float] | None = None, normed: bool | None = None, weights: _Array | ArrayLike | None = None, density: bool | None = None) -> Any:
     """How many points lie in each box, and the list of the edges along each axis; a point is a row, or there is a list of"""
 def hsplit(ary: _Array, indices_or_sections: int | Sequence[int]) -> list[_Array]:
     """Parts along the second axis, of vectors along their only one."""
@@ -412,7 +412,7 @@ def less_equal(x1: float, x2: _Array, out: _Array | None = None) -> _Array: ...
 @overload
 def less_equal(x1: float, x2: float, out: _Array | None = None) -> float:
     """lhs <= rhs (broadcasting)."""
-def lexsort(keys: Any, axis: int = -1) -> Any:
+def lexsort(keys: _Array | ArrayLike | Sequence[_Array | ArrayLike], axis: int = -1) -> Any:
     """The positions (int64) in the order of the last key, of equal ones in that of the key before it, and so on."""
 def linspace(start: float, stop: float | None, num: int = 50, endpoint: bool = True, retstep: bool = False, dtype: _DType | None = None, axis: int = 0, ctx: _Device | None = None) -> Any:
     """``num`` values at equal distances from start to stop, float32 by default; with ``retstep`` the distance, too."""
@@ -546,19 +546,19 @@ def packbits(a: _Array | ArrayLike, axis: int | Sequence[int] | None = None, bit
     """Eight elements along an axis, or of the flattened array, as the bits of one (uint8)."""
 def pad(x: _Array | float, pad_width: int | Sequence[int] | Sequence[Sequence[int]] | None = None, mode: str | Callable[..., Any] = 'constant') -> _Array:
     """The array with more elements at both ends of its axes."""
-def partition(a: _Array | ArrayLike, kth: Any, axis: int | Sequence[int] | None = -1, kind: str = 'introselect', order: str | None = None) -> Any:
+def partition(a: _Array | ArrayLike, kth: int | Sequence[int], axis: int | Sequence[int] | None = -1, kind: str = 'introselect', order: str | None = None) -> Any:
     """The elements along an axis, those before ``kth`` not larger; in a graph all in order."""
 def percentile(a: _Array, q: _Array | float, axis: int | Sequence[int] | None = None, out: _Array | None = None, overwrite_input: bool | None = None, interpolation: str = 'linear', keepdims: bool = False) -> _Array:
     """Percentiles over axes, all of them by default."""
-def piecewise(x: _Array | ArrayLike | float, condlist: Sequence[_Array | ArrayLike], funclist: Any, *args: _Array | ArrayLike) -> Any:
+def piecewise(x: _Array | ArrayLike | float, condlist: Sequence[_Array | ArrayLike], funclist: Sequence[Any], *args: _Array | ArrayLike) -> Any:
     """Functions of x, or numbers, each where its condition holds; one more than conditions counts where none does."""
-def poly(seq_of_zeros: Any) -> Any:
+def poly(seq_of_zeros: _Array | ArrayLike) -> Any:
     """The polynomial with these zeros."""
 def polyadd(a1: _Array | ArrayLike, a2: _Array | ArrayLike) -> Any:
     """numpy.polyadd: coefficients of a polynomial, the highest power first."""
 def polydiv(u: Any, v: Any) -> Any:
     """NumPy's ``polydiv`` of the values of arrays."""
-def polyfit(x: _Array | ArrayLike | float, y: _Array | ArrayLike | float, deg: int, rcond: _Array | ArrayLike | float | None = None, full: bool = False, w: Any = None, cov: _Array | ArrayLike | bool = False) -> Any:
+def polyfit(x: _Array | ArrayLike | float, y: _Array | ArrayLike | float, deg: int, rcond: _Array | ArrayLike | float | str | None = None, full: bool = False, w: _Array | ArrayLike | None = None, cov: _Array | ArrayLike | bool | str = False) -> Any:
     """The polynomial of the degree ``deg`` nearest to points, by least squares, in double precision."""
 def polyint(p: Any, m: int = 1, k: int | None = None) -> Any:
     """The integral of a polynomial, taken ``m`` times with the constants ``k``, in double precision."""

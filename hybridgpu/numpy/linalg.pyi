@@ -31,7 +31,7 @@ def eigvalsh(a: _Array, UPLO: str = 'L') -> _Array:
     """Eigenvalues of symmetric matrices, ascending."""
 def inv(a: _Array) -> _Array:
     """Inverse matrices."""
-def lstsq(a: _Array | ArrayLike, b: _Array | ArrayLike, rcond: _Array | ArrayLike | float | str = 'warn') -> Any:
+def lstsq(a: _Array | ArrayLike, b: _Array | ArrayLike, rcond: _Array | ArrayLike | float | str | None = 'warn') -> Any:
     """x with the least a x - b, the sums of its squares, the rank of a, and its singular values."""
 def matrix_power(a: _Array | ArrayLike, n: int) -> Any:
     """A matrix multiplied with itself; for a negative ``n`` its inverse with itself."""
@@ -41,7 +41,7 @@ def multi_dot(arrays: Sequence[_Array | ArrayLike], *, out: _Array | None = None
     """The product of several matrices in the order that multiplies least; of Symbols, whose shapes are not known, from the left."""
 def norm(x: _Array | float, ord: int | float | str | None = None, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> _Array:
     """The norm of vectors or matrices: 'fro', 'nuc', 'inf' (or infinity) and their negatives, or a number."""
-def pinv(a: _Array, rcond: _Array | float = 1e-15, hermitian: bool = False) -> _Array:
+def pinv(a: _Array, rcond: _Array | float | str | None = 1e-15, hermitian: bool = False) -> _Array:
     """Pseudo-inverses; singular values up to the fraction ``rcond`` of the largest count as zero."""
 def qr(a: _Array | ArrayLike, mode: str = 'reduced') -> Any:
     """Q with orthonormal columns and an upper triangular R with a = Q R; only R with the mode 'r'."""

@@ -33,7 +33,7 @@ def lognormal(mean: _Array | float = 0.0, sigma: _Array | float = 1.0, size: int
     """Exponentials of normal numbers with mean ``mean`` and standard deviation ``sigma``."""
 def multinomial(n: int, pvals: float | Sequence[float] | None, size: int | Sequence[int] | None = None) -> _Array:
     """How often each outcome occurs in ``n`` trials with the probabilities ``pvals``."""
-def multivariate_normal(mean: _Array | float, cov: _Array, size: int | Sequence[int] | None = None, check_valid: str | None = None, tol: float | None = None) -> _Array:
+def multivariate_normal(mean: _Array | float, cov: _Array | bool | str, size: int | Sequence[int] | None = None, check_valid: str | None = None, tol: float | None = None) -> _Array:
     """Normal vectors with a mean and a covariance, which broadcast. ``check_valid`` and ``tol`` have no effect."""
 def normal(loc: _Array | float = 0.0, scale: _Array | float = 1.0, size: int | Sequence[int] | None = None, dtype: _DType | None = None, ctx: _Device | None = None, out: _Array | None = None) -> _Array:
     """Normal with mean ``loc`` and standard deviation ``scale``, float32 by default."""

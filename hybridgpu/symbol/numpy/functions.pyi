@@ -35,7 +35,7 @@ def any(a: _Array, axis: int | Sequence[int] | None = None, keepdims: bool = Fal
     """Whether any element over axes is not 0."""
 def append(arr: _Array, values: _Array | float, axis: int | None = None) -> _Array:
     """Two arrays joined along an axis; with axis None flattened, in a row."""
-def apply_along_axis(func1d: Any, axis: int, arr: _Array, *args: _Array) -> _Array:
+def apply_along_axis(func1d: Callable[..., Any], axis: int, arr: _Array, *args: _Array) -> _Array:
     """The results of a function of lines for each line along an axis, in its place."""
 def apply_over_axes(func: Callable[..., Any], a: _Array, axes: Any) -> _Array:
     """The result of a function of an array and an axis, applied for one axis after the other; reduced axes stay."""
@@ -59,7 +59,7 @@ def argmax(a: _Array, axis: int | None = None, out: _Array | None = None) -> _Ar
     """The index (int64) of the first largest element along an axis, or of the flattened array."""
 def argmin(a: _Array, axis: int | None = None, out: _Array | None = None) -> _Array:
     """The index (int64) of the first smallest element along an axis, or of the flattened array."""
-def argpartition(a: _Array, kth: Any, axis: int | Sequence[int] | None = -1, kind: str = 'introselect', order: str | None = None) -> _Array:
+def argpartition(a: _Array, kth: int | Sequence[int], axis: int | Sequence[int] | None = -1, kind: str = 'introselect', order: str | None = None) -> _Array:
     """The positions of what ``partition`` gives; in a graph all in order."""
 def argsort(a: _Array, axis: int | None = -1, kind: str | None = None, order: str | None = None) -> _Array:
     """The positions (int64) of the elements in ascending order along an axis; axis None flattens."""
@@ -101,7 +101,7 @@ def cbrt(x: _Array | float, out: _Array | None = None) -> _Array:
     """Cube root."""
 def ceil(x: _Array | float, out: _Array | None = None) -> _Array:
     """Smallest integer not below."""
-def choose(a: _Array, choices: Any, out: _Array | None = None, mode: str = 'raise') -> _Array:
+def choose(a: _Array, choices: _Array | Sequence[_Array], out: _Array | None = None, mode: str = 'raise') -> _Array:
     """Of several arrays the element of the one that the number at its place says."""
 def clip(a: _Array, a_min: float | None, a_max: float | None, out: _Array | None = None) -> _Array:
     """Values limited to a_min … a_max; None for no limit on that side."""
@@ -215,7 +215,7 @@ def histogram2d(x: _Array | float, y: _Array | float, bins: int | str | Sequence
     """How many points lie in each rectangle, and the edges along both axes."""
 def histogram_bin_edges(a: _Array, bins: int | str | Sequence[float] | _Array = 10, range: tuple[float, float] | None = None, weights: _Array | None = None) -> _Array:
     """The edges of bins of one width; where the bins are chosen by a rule, such as 'auto', values say how many."""
-def histogramdd(sample: Any, bins: int | str | Sequence[float] | _Array = 10, range: tuple[float, float] | None = None, normed: bool | None = None, weights: _Array | None = None, density: bool | None = None) -> _Array:
+def histogramdd(sample: _Array | Sequence[_Array], bins: int | str | Sequence[float] | _Array = 10, range: tuple[float, float] | None = None, normed: bool | None = None, weights: _Array | None = None, density: bool | None = None) -> _Array:
     """How many points lie in each box, and the list of the edges along each axis; a point is a row, or there is a list of"""
 def hsplit(ary: _Array, indices_or_sections: int | Sequence[int]) -> list[_Array]:
     """Parts along the second axis, of vectors along their only one."""
@@ -265,7 +265,7 @@ def less(x1: _Array | float, x2: _Array | float, out: _Array | None = None) -> _
     """lhs < rhs (broadcasting)."""
 def less_equal(x1: _Array | float, x2: _Array | float, out: _Array | None = None) -> _Array:
     """lhs <= rhs (broadcasting)."""
-def lexsort(keys: Any, axis: int = -1) -> _Array:
+def lexsort(keys: _Array | Sequence[_Array], axis: int = -1) -> _Array:
     """The positions (int64) in the order of the last key, of equal ones in that of the key before it, and so on."""
 def linspace(start: float, stop: float | None, num: int = 50, endpoint: bool = True, retstep: bool = False, dtype: _DType | None = None, axis: int = 0, ctx: _Device | None = None) -> Any:
     """``num`` values at equal distances from start to stop, float32 by default; with ``retstep`` the distance, too."""
@@ -353,19 +353,19 @@ def packbits(a: _Array, axis: int | Sequence[int] | None = None, bitorder: str =
     """Eight elements along an axis, or of the flattened array, as the bits of one (uint8)."""
 def pad(x: _Array | float, pad_width: int | Sequence[int] | Sequence[Sequence[int]] | None = None, mode: str | Callable[..., Any] = 'constant') -> _Array:
     """The array with more elements at both ends of its axes."""
-def partition(a: _Array, kth: Any, axis: int | Sequence[int] | None = -1, kind: str = 'introselect', order: str | None = None) -> _Array:
+def partition(a: _Array, kth: int | Sequence[int], axis: int | Sequence[int] | None = -1, kind: str = 'introselect', order: str | None = None) -> _Array:
     """The elements along an axis, those before ``kth`` not larger; in a graph all in order."""
 def percentile(a: _Array, q: _Array | float, axis: int | Sequence[int] | None = None, out: _Array | None = None, overwrite_input: bool | None = None, interpolation: str = 'linear', keepdims: bool = False) -> _Array:
     """Percentiles over axes, all of them by default."""
-def piecewise(x: _Array | float, condlist: Sequence[_Array], funclist: Any, *args: _Array) -> _Array:
+def piecewise(x: _Array | float, condlist: Sequence[_Array], funclist: Sequence[Any], *args: _Array) -> _Array:
     """Functions of x, or numbers, each where its condition holds; one more than conditions counts where none does."""
-def poly(seq_of_zeros: Any) -> _Array:
+def poly(seq_of_zeros: _Array) -> _Array:
     """The polynomial with these zeros."""
 def polyadd(a1: _Array, a2: _Array) -> _Array:
     """numpy.polyadd: coefficients of a polynomial, the highest power first."""
 def polydiv(u: Any, v: Any) -> Any:
     """NumPy's ``polydiv`` of the values of arrays."""
-def polyfit(x: _Array | float, y: _Array | float, deg: int, rcond: _Array | float | None = None, full: bool = False, w: Any = None, cov: _Array | bool = False) -> _Array:
+def polyfit(x: _Array | float, y: _Array | float, deg: int, rcond: _Array | float | str | None = None, full: bool = False, w: _Array | None = None, cov: _Array | bool | str = False) -> _Array:
     """The polynomial of the degree ``deg`` nearest to points, by least squares, in double precision."""
 def polyint(p: Any, m: int = 1, k: int | None = None) -> _Array:
     """The integral of a polynomial, taken ``m`` times with the constants ``k``, in double precision."""

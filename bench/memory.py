@@ -22,7 +22,7 @@ sys.path.insert(0, str(ROOT))
 from hybridgpu import sym  # noqa: E402
 from hybridgpu.cli.bench.workloads.pictures import lenet  # noqa: E402
 from hybridgpu.compiler.ir.types import TensorType, tensor_type  # noqa: E402
-from hybridgpu.compiler.passes.memory.arena_offsets import place  # noqa: E402
+from hybridgpu.compiler.passes.memory.arena_offsets import allocate  # noqa: E402
 from hybridgpu.compiler.pipeline import compile_graph  # noqa: E402
 from hybridgpu.compiler.program import HostStep, Program  # noqa: E402
 from hybridgpu.compiler.target import CPU, CUDA, Target  # noqa: E402
@@ -73,7 +73,7 @@ def unshared(program: Program) -> int:
             if program.buffers[b].place != "input" and b not in theirs:
                 first.setdefault(b, at)
                 last[b] = at
-    return place([(first[b], last[b], program.buffers[b].nbytes) for b in first])[1]
+    return allocate([(first[b], last[b], program.buffers[b].nbytes) for b in first])[1]
 
 
 def main() -> None:

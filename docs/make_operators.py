@@ -126,7 +126,7 @@ def gradient(op: Operator) -> str:
         given = [o.dtype.is_float for o in graph.outputs]
         wanted = [n.dtype.is_float for n in plain]
         try:
-            gives = differentiate(graph, (), given, wanted).gives
+            gives = differentiate(graph, (), given, wanted).output_positions
         except MXNetError:
             return "no"
         if any(g is not None for g in gives):

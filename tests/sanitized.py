@@ -71,7 +71,7 @@ def _aligned_bytes(nbytes: int, make=np.empty) -> np.ndarray:
 
 
 def _place(lifetimes):
-    """As passes.memory.arena_offsets.place; no two blocks share memory, and there is a gap behind each."""
+    """As passes.memory.arena_offsets.allocate; no two blocks share memory, and there is a gap behind each."""
     offsets, at = [], 0
     for _, _, nbytes in lifetimes:
         offsets.append(at)
@@ -129,7 +129,7 @@ def pytest_configure(config):
     from hybridgpu.runtime import pool
 
     memory.aligned_bytes = memory._piece = pool.aligned_bytes = _aligned_bytes
-    planned.place = _place
+    planned.allocate = _place
     _ordinary = backend.CpuProgram.arena
     backend.CpuProgram.arena = _arena
     found = backend.cpu_backend()

@@ -13,7 +13,7 @@ from ..compiler.devices.cpu import CpuConstants
 from ..compiler.ir.graph import Node
 from ..compiler.ir.types import TensorType, tensor_type
 from ..compiler.primitives import TABLE
-from ..compiler.primitives.loop import drive
+from ..compiler.primitives.loop import run_loop
 from ..compiler.program import Buffer, HostStep, Program
 from ..compiler.reference import evaluate_stored
 from ..dtypes import f32, from_short
@@ -246,7 +246,7 @@ def run_host_step(
         if body is not None:
             assert step.body is not None
             types = [tensor_type(shape, from_short(short)) for shape, short in step.body.outputs]
-            drive(xp, operands, step.params, types, out, body)
+            run_loop(xp, operands, step.params, types, out, body)
             return
         if step.primitive == "dot" and b.dtype in ("f32", "f64"):
             xp.matmul(*operands, out=out)

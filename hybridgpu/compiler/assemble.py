@@ -12,12 +12,12 @@ from .codegen.render import kernel_text
 from .ir.graph import Graph, Node
 from .passes.fuse import FusionPlan, Group
 from .passes.fuse.group import distinct_labels
-from .passes.materialize import PRODUCTS, SCATTERS, Materialized, blas_layout, exchanged, strided
-from .passes.memory.buffer_assignment import lay_out
-from .passes.memory.buffer_donation import updated
-from .passes.memory.buffer_reuse import LARGE
-from .passes.memory.step_order import Uses, order
-from .primitives.views import RESHAPES, behind
+from .passes.materialize import PRODUCTS, SCATTERS, Materialized, as_strided, batch_channel_swapped, blas_layout
+from .passes.memory.buffer_assignment import assign_buffers
+from .passes.memory.buffer_donation import donate_buffers
+from .passes.memory.buffer_reuse import MIN_IN_PLACE_BYTES
+from .passes.memory.step_order import StepBuffers, order_steps
+from .primitives.views import RESHAPES, strip_views
 from .program import Buffer, HostStep, KernelInfo, KernelStep, Program
 from .schedule.in_place import apply_in_place
 from .schedule.kernel import Kernel
@@ -35,8 +35,8 @@ def assemble(
     plan: FusionPlan,
     scheduled: Sequence[tuple[Group, Kernel | None]],
     target: Target,
-    fixed: frozenset[int],
-    over: Mapping[int, int],
+    pinned_inputs: frozenset[int],
+    donated: Mapping[int, int],
     body: Callable[[Graph], Program],
 ) -> Program:
     """The program of what ``plan`` has scheduled.
@@ -49,55 +49,61 @@ def assemble(
     """
     graph = ready.graph
     uses = [
-        Uses(k.inputs, k.outputs, k.in_place) if k else Uses(*_library_nodes(g), library=g.concat_buffer is None)
+        StepBuffers(k.inputs, k.outputs, k.in_place)
+        if k
+        else StepBuffers(*_library_nodes(g), library=g.concat_buffer is None)
         for g, k in scheduled
     ]
-    placed = _places(graph)
+    placed = _concat_slices(graph)
     roots = {n: p.root for n, p in placed.items()}
-    steps_in_order = order(uses, frozenset((*graph.inputs, *graph.outputs)), roots=roots)
+    steps_in_order = order_steps(uses, frozenset((*graph.inputs, *graph.outputs)), roots=roots)
     scheduled, uses = [scheduled[k] for k in steps_in_order], [uses[k] for k in steps_in_order]
-    updates = updated(graph, uses, over)
+    updates = donate_buffers(graph, uses, donated)
     results = [k for k, n in enumerate(graph.outputs) if n not in updates]
     remaining = [graph.outputs[k] for k in results]
-    parts = _Parts(target)
+    parts = _ProgramBuilder(target)
     for k, node in enumerate(graph.inputs):
         parts.declare(node, "input", k)
     for k, node in enumerate(remaining):
         parts.declare(node, "output", k)
     parts.where.update({n: parts.where[argument] for n, argument in updates.items()})
-    memory = lay_out((*graph.inputs, *updates), remaining, uses, LARGE if target.name == "cpu" else None, roots)
+    memory = assign_buffers(
+        (*graph.inputs, *updates), remaining, uses, MIN_IN_PLACE_BYTES if target.name == "cpu" else None, roots
+    )
     for (group, kernel), use, pairs in zip(scheduled, uses, memory.in_place, strict=True):
         for node in use.outputs:
             root = roots.get(node, node)
             if root not in parts.where:
-                parts.declare(root, *memory.places[root])
+                parts.declare(root, *memory.locations[root])
             if root is not node:
                 # a library takes any address
                 start = placed[node].pointer_offset(target) if kernel is not None else placed[node].start
-                parts.declare_part(node, root, start * node.dtype.size)
+                parts.declare_slice(node, root, start * node.dtype.size)
         if group.concat_buffer is not None:
             continue  # its parts are where they belong
         joins = dict.fromkeys(_label(roots[n]) for n in use.outputs if n in roots)
         if joins and kernel is not None:
             kernel.choice["writes"] = f"writes its part of {' and '.join(joins)}"
         if kernel is None:
-            parts.call(group, body, " and ".join(joins))
+            parts.add_library_call(group, body, " and ".join(joins))
         else:
-            parts.start(kernel, use, [*pairs, *((updates[y], y) for y in use.outputs if updates.get(y) in use.inputs)])
+            parts.add_kernel(
+                kernel, use, [*pairs, *((updates[y], y) for y in use.outputs if updates.get(y) in use.inputs)]
+            )
     program = Program(
         name=source.name,
         target=target.name,
         inputs=[(n.shape, n.dtype.short) for n in graph.inputs],
-        outputs=[(ready.types[k].shape, ready.types[k].dtype.short) for k in results],
+        outputs=[(ready.output_types[k].shape, ready.output_types[k].dtype.short) for k in results],
         output_buffers=[parts.where[n] for n in remaining],
         buffers=parts.buffers,
         kernels=parts.kernels,
         steps=parts.steps,
-        arena_bytes=memory.arena,
-        arena_least=memory.least,
+        arena_bytes=memory.arena_bytes,
+        arena_least=memory.peak_live,
         cuts=[(*distinct_labels(c.producer, c.consumer, _label), c.rule, c.reason) for c in plan.refusals],
         graph=str(source),
-        fixed=sorted(fixed),
+        fixed=sorted(pinned_inputs),
         numeric=target.numeric,
         tf32=target.rounds_to_tf32,
         updates=[(k, parts.where[updates[n]]) for k, n in enumerate(graph.outputs) if n in updates],
@@ -107,7 +113,7 @@ def assemble(
     return program
 
 
-def _places(graph: Graph) -> Mapping[Node, BufferSlice]:
+def _concat_slices(graph: Graph) -> Mapping[Node, BufferSlice]:
     """Where parts of joins lie."""
     if all(n.prim.name != "join" for n in graph.nodes):  # as in most graphs
         return {}
@@ -116,7 +122,7 @@ def _places(graph: Graph) -> Mapping[Node, BufferSlice]:
     return concat_slices(graph)
 
 
-class _Parts:
+class _ProgramBuilder:
     """The buffers, kernels and steps of a program, as they are added.
 
     Attributes:
@@ -136,14 +142,14 @@ class _Parts:
         self.where[node] = len(self.buffers)
         self.buffers.append(Buffer(place, index, node.shape, node.dtype.short, node.type.nbytes))
 
-    def declare_part(self, node: Node, root: Node, start: int) -> None:
+    def declare_slice(self, node: Node, root: Node, start: int) -> None:
         """Add the buffer of a part of the join ``root``, ``start`` bytes behind its begin."""
         whole = self.where[root]
         b = self.buffers[whole]
         self.where[node] = len(self.buffers)
         self.buffers.append(Buffer(b.place, b.index, node.shape, node.dtype.short, node.type.nbytes, start, whole))
 
-    def start(self, kernel: Kernel, use: Uses, pairs: Sequence[tuple[Node, Node]]) -> None:
+    def add_kernel(self, kernel: Kernel, use: StepBuffers, pairs: Sequence[tuple[Node, Node]]) -> None:
         """Add the start of a kernel; ``pairs``: operands and the results that are written over them."""
         apply_in_place(kernel, pairs)
         operators = list(dict.fromkeys(_origin(m) for m in kernel.members))
@@ -195,7 +201,7 @@ class _Parts:
         self.buffers.append(Buffer("barrier", 0, (1,), "u32", 4))
         return len(self.buffers) - 1
 
-    def call(self, group: Group, body: Callable[[Graph], Program], writes: str) -> None:
+    def add_library_call(self, group: Group, body: Callable[[Graph], Program], writes: str) -> None:
         """Add a library's call; ``writes``: as for HostStep."""
         node = group.library
         assert node is not None
@@ -212,7 +218,7 @@ class _Parts:
                 output=self.where[node],
                 operator=_origin(node),
                 body=None if inner is None else body(inner),
-                note=_why_unfolded(self._target, node),
+                note=_library_note(self._target, node),
                 writes=writes,
             )
         )
@@ -229,19 +235,21 @@ def _label(node: Node) -> str:
 def _library_operands(node: Node) -> list[tuple[Node, tuple[int, ...], bool]]:
     """For each operand of a library call: the node in memory, its shape there, and if two axes are exchanged."""
     if node.prim.name not in PRODUCTS:
-        turned = [exchanged(node, i) for i in node.inputs]
+        turned = [batch_channel_swapped(node, i) for i in node.inputs]
         return [
-            (behind(i, RESHAPES), i.shape, False) if x is None else (x, (i.shape[1], i.shape[0], *i.shape[2:]), True)
+            (strip_views(i, RESHAPES), i.shape, False)
+            if x is None
+            else (x, (i.shape[1], i.shape[0], *i.shape[2:]), True)
             for i, x in zip(node.inputs, turned, strict=True)
         ]
     found = []
     for operand in node.inputs[:2]:
-        view = strided(operand)
+        view = as_strided(operand)
         assert view is not None
         transposed = bool(blas_layout(operand, view))
         shape = operand.shape
         found.append((view[0], (*shape[:-2], shape[-1], shape[-2]) if transposed else shape, transposed))
-    return found + [(behind(i, RESHAPES), i.shape, False) for i in node.inputs[2:]]
+    return found + [(strip_views(i, RESHAPES), i.shape, False) for i in node.inputs[2:]]
 
 
 def _library_nodes(group: Group) -> tuple[list[Node], list[Node]]:
@@ -249,7 +257,7 @@ def _library_nodes(group: Group) -> tuple[list[Node], list[Node]]:
     return [node for node, _, _ in _library_operands(group.library)], [group.library]
 
 
-def _why_unfolded(target: Target, node: Node) -> str:
+def _library_note(target: Target, node: Node) -> str:
     """Why a library computes what a kernel could, '' if none could."""
     if node.prim.name in SCATTERS:
         from .schedule.scatter import why_no_scatter_kernel

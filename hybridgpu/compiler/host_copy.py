@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs for graphs that only arrange the elements of their inputs anew.
+"""Host copies: programs for graphs that only permute the elements of their inputs, run by NumPy.
 
 A copy of a weight in another order, made once, is no reason to run a compiler: it takes a few milliseconds, a compiler
 more than a hundred. NumPy makes such copies, through views of the inputs.
@@ -8,18 +8,18 @@ more than a hundred. NumPy makes such copies, through views of the inputs.
 from __future__ import annotations
 
 from .ir.graph import Graph, Node
-from .passes.materialize import strided
+from .passes.materialize import as_strided
 from .program import Buffer, HostStep, Program
 from .target import Target
 
-__all__ = ["copying_program"]
+__all__ = ["host_copy_program"]
 
-_MOST = 1 << 20  #: elements in all; NumPy takes several times as long for them as a kernel does
+_MAX_ELEMENTS = 1 << 20  #: elements in all; NumPy takes several times as long for them as a kernel does
 
 
-def copying_program(graph: Graph, target: Target) -> Program | None:
+def host_copy_program(graph: Graph, target: Target) -> Program | None:
     """The program without kernels of ``graph``; None if it computes something, or copies much, or is for a GPU."""
-    if target.name != "cpu" or sum(o.size for o in graph.outputs) > _MOST:
+    if target.name != "cpu" or sum(o.size for o in graph.outputs) > _MAX_ELEMENTS:
         return None
     at = {n: k for k, n in enumerate(graph.inputs)}
     steps = []
@@ -63,7 +63,7 @@ def _copied(node: Node) -> tuple[Node, tuple[int, ...], int] | None:
     """The array that ``node`` copies, with the step along each axis and the first element; None if it is no copy."""
     while node.prim.name == "copy" and node.inputs[0].prim.name == "copy":
         node = node.inputs[0]
-    found = strided(node.inputs[0] if node.prim.name == "copy" else node)
+    found = as_strided(node.inputs[0] if node.prim.name == "copy" else node)
     if found is None or node.size == 0:
         return None
     source, axes, offset = found

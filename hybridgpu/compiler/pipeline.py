@@ -9,7 +9,7 @@ from functools import partial
 from ..dataclass import dataclass
 from ..settings import verifying
 from .assemble import assemble
-from .host_copy import copying_program
+from .host_copy import host_copy_program
 from .ir.graph import Graph, Node
 from .ir.indexing import Expr, Index, all_vars
 from .ir.verify import verify
@@ -20,10 +20,10 @@ from .passes.fuse import FusionPlan, Group, fuse
 from .passes.fuse.state import LaneUtilization
 from .passes.library.gemm_epilogues import fuse_gemm_epilogues
 from .passes.materialize import SCATTERS, Materialized, materialize
-from .passes.parameter_folding import split_prelude
+from .passes.parameter_folding import hoist_parameter_cones
 from .passes.pooling.pooling_backward import unroll_pooling_gradients
 from .passes.precision.exact_extrema import materialize_compared
-from .passes.prepack_weights import pack_weights
+from .passes.prepack_weights import prepack_weights
 from .passes.reductions.split_reductions import split_reductions
 from .passes.reductions.welford import use_welford
 from .program import Program
@@ -36,7 +36,7 @@ from .schedule.row_reciprocals import multiply_by_reciprocals
 from .schedule.scalar import scalar_program
 from .target import Target
 
-__all__ = ["compile_graph", "left_to_library"]
+__all__ = ["compile_graph", "library_computes"]
 
 Observer = Callable[[str, object], None]
 
@@ -44,21 +44,21 @@ Observer = Callable[[str, object], None]
 def compile_graph(
     graph: Graph,
     target: Target,
-    fixed: frozenset[int] = frozenset(),
+    pinned_inputs: frozenset[int] = frozenset(),
     observe: Observer | None = None,
-    constant: frozenset[int] = frozenset(),
-    over: Mapping[int, int] | None = None,
+    folded_inputs: frozenset[int] = frozenset(),
+    donated: Mapping[int, int] | None = None,
 ) -> Program:
     """Compile ``graph`` for ``target``.
 
     Args:
         graph: primitives only.
         target: the machine.
-        fixed: positions of inputs whose memory stays where it is from call to call.
+        pinned_inputs: positions of inputs whose address is the same at every call.
         observe: called with the name and the result of every stage (dumps, tests).
-        constant: positions of inputs among them whose values rarely change: what depends on them alone may become
+        folded_inputs: positions of inputs among them whose values rarely change: what depends on them alone may become
             the program's prelude.
-        over: number of a result -> position of the input whose memory it is to be written to; results for which that
+        donated: number of a result -> position of the input whose memory it is to be written to; results for which that
             can be done are no outputs of the program, but stand in its ``updates``.
     """
     seen = observe or (lambda stage, value: None)
@@ -68,22 +68,22 @@ def compile_graph(
     if checking:
         verify(graph)
     seen("02_simplified", graph)
-    graph = _with_derivatives_joined(graph, target)
-    graph = _with_convolutions_joined(graph, target, constant)
+    graph = _match_conv_backward(graph, target)
+    graph = _fuse_conv_epilogues(graph, target, folded_inputs)
     folding = None
-    if constant:
-        graph = pack_weights(graph, constant, target)
-        folding = split_prelude(graph, constant, target, lambda node: _wants_kernel(target, node))
+    if folded_inputs:
+        graph = prepack_weights(graph, folded_inputs, target)
+        folding = hoist_parameter_cones(graph, folded_inputs, target, lambda node: _wants_kernel(target, node))
     if folding is not None:
-        fixed |= {len(graph.inputs) + k for k in range(len(folding.kept))}
-        graph = folding.rest
+        pinned_inputs |= {len(graph.inputs) + k for k in range(len(folding.folded_values))}
+        graph = folding.remainder
         if checking:
             verify(folding.prelude)
             verify(graph)
         seen("02_prelude", folding.prelude)
         seen("02_without_prelude", graph)
-    fused = _fused(graph, target, seen, over or {})
-    scheduled = fused.scheduled
+    fused = _fuse_and_schedule(graph, target, seen, donated or {})
+    scheduled = fused.kernels
     said: list[str] = []
     if target.name == "cuda":
         from .schedule.cuda.foreach import batch_small_kernels
@@ -93,29 +93,29 @@ def compile_graph(
     seen("05_kernels", [k for _, k in scheduled if k])
     program = assemble(
         fused.source,
-        fused.ready,
+        fused.materialized,
         fused.plan,
         scheduled,
         target,
-        fixed,
-        over or {},
+        pinned_inputs,
+        donated or {},
         lambda body: compile_graph(body, target),
     )
     program.resident = said
     if folding is not None:
-        program.prelude = copying_program(folding.prelude, target) or compile_graph(folding.prelude, target)
-        program.takes, program.kept = list(folding.takes), list(folding.kept)
+        program.prelude = host_copy_program(folding.prelude, target) or compile_graph(folding.prelude, target)
+        program.takes, program.kept = list(folding.prelude_inputs), list(folding.folded_values)
     seen("06_program", program)
     return program
 
 
-def left_to_library(target: Target) -> Callable[[Node], bool] | None:
+def library_computes(target: Target) -> Callable[[Node], bool] | None:
     """Whether a library computes a product or convolution on ``target``; None where its operands are no reason to keep them."""
     return None if target.name == "cpu" else lambda node: not _wants_kernel(target, node)
 
 
 @dataclass(frozen=True)
-class _Fused:
+class _Scheduled:
     """A graph on its way to a program.
 
     Attributes:
@@ -126,12 +126,14 @@ class _Fused:
     """
 
     source: Graph
-    ready: Materialized
+    materialized: Materialized
     plan: FusionPlan
-    scheduled: list[tuple[Group, Kernel | None]]
+    kernels: list[tuple[Group, Kernel | None]]
 
 
-def _fused(graph: Graph, target: Target, seen: Observer, over: Mapping[int, int] | None = None) -> _Fused:
+def _fuse_and_schedule(
+    graph: Graph, target: Target, seen: Observer, over: Mapping[int, int] | None = None
+) -> _Scheduled:
     """The second half of the way: from a simplified graph to kernels.
 
     Args:
@@ -139,11 +141,11 @@ def _fused(graph: Graph, target: Target, seen: Observer, over: Mapping[int, int]
     """
     checking = verifying()
     graph = materialize_compared(graph, target)
-    graph = _with_window_rows_apart(unroll_pooling_gradients(graph, target), target)
-    graph = _with_rows_summed_first(graph)
-    graph = _with_exponentials_merged(use_welford(graph, target), target)
-    graph = split_wide_concats(split_reductions(_with_sums_shared_out(graph, target), target), target)
-    graph = _with_convolutions_widened(_with_few_wide(graph), target)
+    graph = _separate_pooling(unroll_pooling_gradients(graph, target), target)
+    graph = _two_stage_sums(graph)
+    graph = _online_softmax(use_welford(graph, target), target)
+    graph = split_wide_concats(split_reductions(_split_scatters(graph, target), target), target)
+    graph = _promote_half_convolutions(_promote_small_results(graph), target)
     if checking:
         verify(graph)
     graph = fuse_gemm_epilogues(graph, target, lambda node: _wants_kernel(target, node))
@@ -153,14 +155,14 @@ def _fused(graph: Graph, target: Target, seen: Observer, over: Mapping[int, int]
         graph,
         lambda node: _wants_kernel(target, node),
         lambda node: _reads_planes(target, node),
-        exchanges=target.name == "cuda",
+        swaps=target.name == "cuda",
     )
     if checking:
         verify(ready.graph)
     seen("03_materialized", ready.graph)
     plan = _groups(ready, target)
     if over is not None and any(n.prim.name == "concat" for n in ready.graph.nodes):
-        ready, plan = _with_joins_written(ready, plan, target, over)
+        ready, plan = _elide_concats(ready, plan, target, over)
         if checking:
             verify(ready.graph)
     wanted = frozenset(ready.graph.outputs)
@@ -168,22 +170,22 @@ def _fused(graph: Graph, target: Target, seen: Observer, over: Mapping[int, int]
     # what has no elements needs no kernel
     groups = [g for g in plan.groups if g.library or any(n.size for n in g.index_of)]
     readers = plan.readers()
-    placed = _placed(ready.graph, target)
+    placed = _store_offsets(ready.graph, target)
     scheduled = [(g, k) for g in groups for k in _schedule(g, _stored(g, wanted, readers), target, placed)]
     # joins that no step reads are no reason to keep steps apart
     scheduled.sort(key=lambda s: s[0].concat_buffer is not None and not readers.get(s[0].concat_buffer))
-    return _Fused(graph, ready, plan, scheduled)
+    return _Scheduled(graph, ready, plan, scheduled)
 
 
 def _groups(ready: Materialized, target: Target) -> FusionPlan:
     wanted = frozenset(ready.graph.outputs)
-    why_left = _why_left(ready.graph, target)
-    fused = fuse(ready.graph, target, ready.generated_dots, why_left, *_lane_share(ready.graph, target))
+    why_left = _library_reason(ready.graph, target)
+    fused = fuse(ready.graph, target, ready.generated, why_left, *_lane_share(ready.graph, target))
     plan = fuse_prologues(fused, wanted, target)
-    return _with_what_is_stored(_with_scatters_joined(plan, wanted, target), wanted)
+    return _drop_dead_groups(_fuse_scatter_epilogues(plan, wanted, target), wanted)
 
 
-def _with_what_is_stored(plan: FusionPlan, outputs: frozenset[Node]) -> FusionPlan:
+def _drop_dead_groups(plan: FusionPlan, outputs: frozenset[Node]) -> FusionPlan:
     """``plan`` without groups that store nothing, such as those of a join's operand of which a slice leaves out all."""
     while True:
         readers = plan.readers()
@@ -196,14 +198,14 @@ def _with_what_is_stored(plan: FusionPlan, outputs: frozenset[Node]) -> FusionPl
 def _body(graph: Graph, target: Target) -> tuple[Graph, list[Kernel | None]]:
     """What a turn of a loop is made of: the body's graph as kernels see it, and these, None for a library call."""
     graph = transpose_dots(simplify(graph), target, lambda node: _wants_kernel(target, node))
-    found = _fused(_with_derivatives_joined(graph, target), target, lambda stage, value: None)
-    return found.ready.graph, [kernel for _, kernel in found.scheduled]
+    found = _fuse_and_schedule(_match_conv_backward(graph, target), target, lambda stage, value: None)
+    return found.materialized.graph, [kernel for _, kernel in found.kernels]
 
 
 # What few graphs have is imported where it is met: with the rest it would double what the first program waits for.
 
 
-def _with_rows_summed_first(graph: Graph) -> Graph:
+def _two_stage_sums(graph: Graph) -> Graph:
     if all(n.prim.name != "sum" or len(n.params["axes"]) < 2 for n in graph.nodes):
         return graph
     from .passes.reductions.two_stage_sums import use_two_stage_sums
@@ -211,7 +213,7 @@ def _with_rows_summed_first(graph: Graph) -> Graph:
     return use_two_stage_sums(graph)
 
 
-def _with_few_wide(graph: Graph) -> Graph:
+def _promote_small_results(graph: Graph) -> Graph:
     if all(n.prim.name != "narrow" for n in graph.nodes):
         return graph
     from .passes.precision.promote_small_results import promote_small_results
@@ -219,7 +221,7 @@ def _with_few_wide(graph: Graph) -> Graph:
     return promote_small_results(graph)
 
 
-def _with_convolutions_widened(graph: Graph, target: Target) -> Graph:
+def _promote_half_convolutions(graph: Graph, target: Target) -> Graph:
     if target.name != "cpu" or all(n.prim.name != "conv" or not n.dtype.is_half for n in graph.nodes):
         return graph
     from .passes.precision.promote_half import convolve_in_float32
@@ -227,7 +229,7 @@ def _with_convolutions_widened(graph: Graph, target: Target) -> Graph:
     return convolve_in_float32(graph, lambda node: _wants_kernel(target, node))
 
 
-def _with_exponentials_merged(graph: Graph, target: Target) -> Graph:
+def _online_softmax(graph: Graph, target: Target) -> Graph:
     if target.name != "cuda":
         return graph
     from .passes.reductions.online_softmax import use_online_softmax
@@ -235,7 +237,7 @@ def _with_exponentials_merged(graph: Graph, target: Target) -> Graph:
     return use_online_softmax(graph, target)
 
 
-def _with_sums_shared_out(graph: Graph, target: Target) -> Graph:
+def _split_scatters(graph: Graph, target: Target) -> Graph:
     """``graph`` with sums at computed positions as kernels of ``target`` want them."""
     if all(n.prim.name not in SCATTERS for n in graph.nodes):
         return graph
@@ -248,7 +250,7 @@ def _with_sums_shared_out(graph: Graph, target: Target) -> Graph:
     return split_scatters(graph, target)
 
 
-def _with_joins_written(
+def _elide_concats(
     ready: Materialized, plan: FusionPlan, target: Target, over: Mapping[int, int]
 ) -> tuple[Materialized, FusionPlan]:
     from .passes.concat.inplace_concat import elide_concats
@@ -256,7 +258,7 @@ def _with_joins_written(
     return elide_concats(ready, plan, lambda other: _groups(other, target), target, frozenset(over))
 
 
-def _placed(graph: Graph, target: Target) -> dict[Node, Callable[[Index], Expr]]:
+def _store_offsets(graph: Graph, target: Target) -> dict[Node, Callable[[Index], Expr]]:
     """For parts of joins the position of an element in memory."""
     if all(n.prim.name != "join" for n in graph.nodes):
         return {}
@@ -265,7 +267,7 @@ def _placed(graph: Graph, target: Target) -> dict[Node, Callable[[Index], Expr]]
     return {n: partial(p.offset, start=p.pointer_offset(target)) for n, p in concat_slices(graph).items()}
 
 
-def _with_scatters_joined(plan: FusionPlan, outputs: frozenset[Node], target: Target) -> FusionPlan:
+def _fuse_scatter_epilogues(plan: FusionPlan, outputs: frozenset[Node], target: Target) -> FusionPlan:
     if all(g.scatter is None for g in plan.groups):
         return plan
     from .schedule.fuse_scatter_epilogues import fuse_scatter_epilogues
@@ -273,7 +275,7 @@ def _with_scatters_joined(plan: FusionPlan, outputs: frozenset[Node], target: Ta
     return fuse_scatter_epilogues(plan, outputs, target)
 
 
-def _with_derivatives_joined(graph: Graph, target: Target) -> Graph:
+def _match_conv_backward(graph: Graph, target: Target) -> Graph:
     if target.name != "cuda" or all(n.prim.name != "conv" for n in graph.nodes):
         return graph
     from .passes.library.conv_backward import match_conv_backward
@@ -281,7 +283,7 @@ def _with_derivatives_joined(graph: Graph, target: Target) -> Graph:
     return match_conv_backward(graph, lambda node: _wants_kernel(target, node))
 
 
-def _with_convolutions_joined(graph: Graph, target: Target, constant: frozenset[int]) -> Graph:
+def _fuse_conv_epilogues(graph: Graph, target: Target, constant: frozenset[int]) -> Graph:
     if not target.library_convolutions:
         return graph
     from .passes.library.conv_epilogues import fuse_conv_epilogues
@@ -289,7 +291,7 @@ def _with_convolutions_joined(graph: Graph, target: Target, constant: frozenset[
     return fuse_conv_epilogues(graph, target, lambda node: _wants_kernel(target, node), constant)
 
 
-def _why_left(graph: Graph, target: Target) -> Callable[[Node], str]:
+def _library_reason(graph: Graph, target: Target) -> Callable[[Node], str]:
     """A function from a library's node to the reason why the library does not compute what follows, '' if none is known."""
     if not target.library_convolutions:
         return lambda node: ""
@@ -306,7 +308,7 @@ def _lane_share(graph: Graph, target: Target) -> list[LaneUtilization]:
     return [lane_utilization]
 
 
-def _with_window_rows_apart(graph: Graph, target: Target) -> Graph:
+def _separate_pooling(graph: Graph, target: Target) -> Graph:
     if target.name != "cpu" or all(n.prim.name != "windows" for n in graph.nodes):
         return graph
     from .passes.pooling.separable_pooling import separate_pooling

@@ -1,43 +1,43 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sizes that decide for others near them, so that a new batch size or length mostly has the kernels of another."""
+"""Size buckets: nearby sizes share kernels, so that a new batch size or length mostly compiles nothing."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-__all__ = ["FEWEST", "NARROW", "SHORT", "alike", "enlarged", "length_class"]
+__all__ = ["MIN_DYNAMIC_EXTENT", "MIN_LANE_ROWS", "MIN_SPLIT_EXTENT", "bucket", "bucket_scale", "length_bucket"]
 
-FEWEST = 5  #: turns of a loop whose number is better an argument: compilers write shorter loops out
-SHORT = 32  #: turns of an inner loop that is not cut into pieces if all of them are shorter
-NARROW = 32  #: CPU: rows side by side, fewer of which are walked as they lie in memory
-_BATCH = 32  #: turns of an outermost loop that decide at least …
-_COARSE = 8  #: … and the factor from one such number to the next
+MIN_DYNAMIC_EXTENT = 5  #: turns of a loop whose number is better an argument: compilers write shorter loops out
+MIN_SPLIT_EXTENT = 32  #: turns of an inner loop that is not cut into pieces if all of them are shorter
+MIN_LANE_ROWS = 32  #: CPU: rows side by side, fewer of which are walked as they lie in memory
+_SMALLEST_BUCKET = 32  #: turns of an outermost loop that decide at least …
+_BUCKET_RATIO = 8  #: … and the factor from one such number to the next
 
 
-def alike(turns: int) -> int:
-    """The turns of an outermost loop that decide for ``turns``: those of one of few sizes of a batch.
+def bucket(turns: int) -> int:
+    """The bucket of an outermost loop's extent: the extent that decides for all of the bucket.
 
     So batches of most sizes, and what is left over at the end of an epoch, have the same kernels. A power of two and
     a little more are alike.
     """
-    if turns < FEWEST:
+    if turns < MIN_DYNAMIC_EXTENT:
         return turns
-    counted = _BATCH
+    counted = _SMALLEST_BUCKET
     while counted * 3 // 2 < turns:
-        counted *= _COARSE
+        counted *= _BUCKET_RATIO
     return counted
 
 
-def enlarged(shape: Sequence[int]) -> float:
-    """How many times larger than an array of this shape the one is that decides; see :func:`alike`.
+def bucket_scale(shape: Sequence[int]) -> float:
+    """The ratio of the bucket of an array's first extent to that extent; see :func:`bucket`.
 
     Vectors decide as they are: mostly they hold a number for each feature, not for each example of a batch.
     """
-    return alike(shape[0]) / shape[0] if len(shape) > 1 and shape[0] else 1.0
+    return bucket(shape[0]) / shape[0] if len(shape) > 1 and shape[0] else 1.0
 
 
-def length_class(terms: int, least: int = 64) -> int:
-    """The length that forms for sums of so many terms are chosen by: a power of four from ``least`` on.
+def length_bucket(terms: int, least: int = 64) -> int:
+    """The bucket of a sum's length, by which its kernel is chosen: a power of four from ``least`` on.
 
     Each stands for lengths up to one and a half times as many, so that a power of two and a little more are of one class.
     """

@@ -173,7 +173,11 @@ class Function:
         found = self._derivatives.get(key)
         if found is None:
             made = differentiate(self.graph, self.graph.outputs, given, wanted)
-            found = self._derivatives[key] = (Function(made.graph, made.draws), made.takes, made.gives)
+            found = self._derivatives[key] = (
+                Function(made.graph, made.uses_rng),
+                made.input_positions,
+                made.output_positions,
+            )
         return found
 
 

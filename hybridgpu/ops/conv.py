@@ -9,7 +9,7 @@ from typing import Any
 
 from ..base import MXNetError
 from ..compiler.ir import Builder, Node
-from ..compiler.primitives.conv import flipped
+from ..compiler.primitives.conv import flip_weight
 from .linear import need_float
 from .params import Bool, Enum, Param, Shape, Unsigned, UnsignedLong, Values
 from .record import operator, sample, shape_text, tuple_text
@@ -319,7 +319,7 @@ def deconvolution(b: Builder, p: Values, data: Node, weight: Node, bias: Node | 
         data, weight = channels_first(b, data), channels_first(b, weight)
     y = b.conv(
         data,
-        flipped(b, weight, p.num_group),
+        flip_weight(b, weight, p.num_group),
         stride=(1,) * len(stride),
         low=tuple(k - 1 - pad for k, (pad, _) in zip(reach, margins, strict=True)),
         high=tuple(k - 1 - pad + adj for k, (pad, adj) in zip(reach, margins, strict=True)),

@@ -16,7 +16,7 @@ import numpy as np
 
 from ..base import MXNetError
 from ..compiler.ir import Builder, Node
-from ..compiler.ir.dynamic_constants import share as share_of
+from ..compiler.ir.dynamic_constants import reciprocal as share_of
 from ..compiler.primitives.custom_gradient import gradient_rule
 from ..dtypes import DType, f32
 from .linear import need_float

@@ -444,20 +444,20 @@ def _interpreter(
     graph: Graph, types: Sequence[TensorType], device: Device, constant: frozenset[int] = frozenset()
 ) -> Compiled:
     from ..compiler.passes.canonicalize.simplify import simplify
-    from ..compiler.passes.parameter_folding import split_prelude
+    from ..compiler.passes.parameter_folding import hoist_parameter_cones
     from ..compiler.reference import Interpreter
 
     graph = simplify(graph)
     draws = len(graph.inputs) > len(types)
-    folding = split_prelude(graph, constant, CPU, lambda node: False) if constant else None
+    folding = hoist_parameter_cones(graph, constant, CPU, lambda node: False) if constant else None
     if folding is not None:
-        graph = folding.rest
+        graph = folding.remainder
     hook = special(device.library, device.xp)
     run = attempt(lambda: Interpreter(graph, device.xp, special=hook))
     made = Compiled(device, [o.type for o in graph.outputs], draws, None, run)
     if folding is not None:
         before = _interpreter(folding.prelude, [n.type for n in folding.prelude.inputs], device)
-        made.prelude = Prelude(before, folding.takes, str(folding.prelude))
+        made.prelude = Prelude(before, folding.prelude_inputs, str(folding.prelude))
     return made
 
 

@@ -207,9 +207,9 @@ class Training:
             flags = tuple(k < self.heads for k in range(len(graph.outputs)))
             by_library = None
             if self._target is not None:
-                from ..compiler.pipeline import left_to_library
+                from ..compiler.pipeline import library_computes
 
-                by_library = left_to_library(self._target)
+                by_library = library_computes(self._target)
             self._kept_nodes = residuals(graph, flags, self.wanted, self._exact, by_library)
             found.append(differentiate(graph, self._kept_nodes, flags, self.wanted, self._exact))
 
@@ -225,8 +225,8 @@ class Training:
                 extra += 1
         return {
             "kept": kept,
-            "takes": list(found[0].takes),
-            "gives": list(found[0].gives),
+            "takes": list(found[0].input_positions),
+            "gives": list(found[0].output_positions),
             "overwritten": self._overwritten(graph) if found[0].graph.outputs else [],
         }
 

@@ -16,7 +16,7 @@ __all__ = ["sharing"]
 
 def everywhere(lifetimes: Sequence[tuple[int, int, int]], pairs: Any, *_: Any, **__: Any) -> buffer_reuse.Reuse:
     """In place wherever that may be, whether it is of use or not."""
-    over = sorted(buffer_reuse._matched(lifetimes, pairs).items(), key=lambda p: lifetimes[p[0]][1])
+    over = sorted(buffer_reuse._match_pairs(lifetimes, pairs).items(), key=lambda p: lifetimes[p[0]][1])
     storage = list(range(len(lifetimes)))
     for a, b in over:
         storage[b] = storage[a]
@@ -27,8 +27,8 @@ def everywhere(lifetimes: Sequence[tuple[int, int, int]], pairs: Any, *_: Any, *
 def sharing(manner: str) -> Iterator[None]:
     """Small programs share memory, too: as large ones do, or 'everywhere'."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(buffer_reuse, "WORTH", 0)
-        patch.setattr(step_order, "WORTH", 0)
+        patch.setattr(buffer_reuse, "MIN_PEAK_BYTES", 0)
+        patch.setattr(step_order, "MIN_PEAK_BYTES", 0)
         if manner == "everywhere":
-            patch.setattr(buffer_assignment, "reuse", everywhere)
+            patch.setattr(buffer_assignment, "reuse_buffers", everywhere)
         yield

@@ -13,7 +13,7 @@ from hybridgpu.compiler.ir import Builder, Graph, Node, tensor_type
 from hybridgpu.compiler.passes.differentiate import differentiate
 from hybridgpu.compiler.pipeline import compile_graph
 from hybridgpu.compiler.primitives import builder
-from hybridgpu.compiler.primitives.conv import flipped
+from hybridgpu.compiler.primitives.conv import flip_weight
 from hybridgpu.compiler.primitives.loop import inline
 from hybridgpu.compiler.program import HostStep, KernelStep, Program
 from hybridgpu.compiler.reference import evaluate
@@ -36,7 +36,7 @@ def gradients(
 
     def net(b: Builder, a: Node, k: Node) -> Node:
         a = b.max(a, 0.0) if around else a
-        k = flipped(b, k, 1) if turned else k
+        k = flip_weight(b, k, 1) if turned else k
         y = b.apply(b.primitive("conv"), [a, k], {**spread, "groups": groups})
         return b.tanh(y) if around else y
 
@@ -46,7 +46,7 @@ def gradients(
     b = builder()
     given = [b.input(tensor_type(x, f32), "x"), b.input(tensor_type(w, f32), "w")]
     given.append(b.input(step.outputs[0].type, "dy"))
-    return b.finish(inline(b, made.graph, [given[k] for k in made.takes]), "gradients")
+    return b.finish(inline(b, made.graph, [given[k] for k in made.input_positions]), "gradients")
 
 
 def run(program: Program, inputs: list[np.ndarray], driver) -> list[np.ndarray]:

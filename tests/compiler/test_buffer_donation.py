@@ -68,7 +68,7 @@ def test_where_it_is_done(name, target, request):
         backend = CudaBackend(driver, np, lambda a: int(a.__array_interface__["data"][0]))
     graph, over, done = built(name)
     expected = evaluate(graph, arrays(graph))
-    program = compile_graph(graph, target, frozenset(range(len(graph.inputs))), over=over)
+    program = compile_graph(graph, target, frozenset(range(len(graph.inputs))), donated=over)
     assert done is None or dict(program.updates) == done
     assert set(program.updates) <= set(over.items())
     assert Program.from_bytes(program.to_bytes()) == program

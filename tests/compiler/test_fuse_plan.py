@@ -22,10 +22,10 @@ from hybridgpu.compiler.ir.verify import verify
 from hybridgpu.compiler.passes.canonicalize.simplify import simplify
 from hybridgpu.compiler.passes.fuse import FusionPlan, fuse
 from hybridgpu.compiler.passes.materialize import SCATTERS, materialize
-from hybridgpu.compiler.passes.memory.arena_offsets import ALIGNMENT, least, place
+from hybridgpu.compiler.passes.memory.arena_offsets import ALIGNMENT, allocate, peak_live
 from hybridgpu.compiler.pipeline import compile_graph
 from hybridgpu.compiler.primitives import TABLE, builder
-from hybridgpu.compiler.primitives.views import RESHAPES, behind
+from hybridgpu.compiler.primitives.views import RESHAPES, strip_views
 from hybridgpu.compiler.program import KernelStep, Program
 from hybridgpu.compiler.reference import evaluate
 from hybridgpu.compiler.schedule.matmul.matmul import wants_kernel
@@ -39,7 +39,7 @@ def fused(graph: Graph, target: Any) -> tuple[Graph, FusionPlan]:
         return wants(target, node)
 
     ready = materialize(simplify(graph), wanted)
-    return ready.graph, fuse(ready.graph, target, ready.generated_dots)
+    return ready.graph, fuse(ready.graph, target, ready.generated)
 
 
 def certify(graph: Graph, plan: FusionPlan, target: Any) -> None:
@@ -64,7 +64,7 @@ def certify(graph: Graph, plan: FusionPlan, target: Any) -> None:
     explained = {cut.producer for cut in plan.refusals}
     for k, g in enumerate(plan.groups):
         for read in g.reads:
-            node = behind(read, RESHAPES)
+            node = strip_views(read, RESHAPES)
             if node.prim.family in ("leaf", "view"):
                 continue
             assert node in home, f"{node!r} is read and never computed"
@@ -154,7 +154,7 @@ def test_fusion_is_linear(make):
     work = {}
     for n in (500, 1000, 2000):
         ready = materialize(simplify(make(n)), lambda dot: True)
-        work[n] = calls(lambda ready=ready: fuse(ready.graph, CPU, ready.generated_dots))
+        work[n] = calls(lambda ready=ready: fuse(ready.graph, CPU, ready.generated))
     assert work[1000] < 2.3 * work[500] and work[2000] < 2.3 * work[1000], work
 
 
@@ -205,7 +205,7 @@ def overlapping(lifetimes: list[tuple[int, int, int]], offsets: list[int]) -> li
 @given(st.lists(st.tuples(st.integers(0, 20), st.integers(0, 8), st.integers(0, 5000)), max_size=30))
 def test_no_two_living_buffers_overlap(drawn):
     lifetimes = [(first, first + length, nbytes) for first, length, nbytes in drawn]
-    offsets, total = place(lifetimes)
+    offsets, total = allocate(lifetimes)
     assert not overlapping(lifetimes, offsets)
     assert all(at % ALIGNMENT == 0 for at in offsets)
     assert all(at + nbytes <= total for at, (_, _, nbytes) in zip(offsets, lifetimes))
@@ -214,7 +214,7 @@ def test_no_two_living_buffers_overlap(drawn):
 
 
 def test_dead_buffers_are_used_again():
-    offsets, total = place([(k, k + 1, 1000) for k in range(50)])
+    offsets, total = allocate([(k, k + 1, 1000) for k in range(50)])
     assert total == 2048 and set(offsets) == {0, 1024}
 
 
@@ -293,7 +293,7 @@ def test_least_is_the_fullest_step(drawn):
     sizes = [-(-max(n, 1) // ALIGNMENT) * ALIGNMENT for _, _, n in lifetimes]
     steps = {t for first, last, _ in lifetimes for t in (first, last)}
     fullest = max((sum(z for z, (a, b, _) in zip(sizes, lifetimes) if a <= t <= b) for t in steps), default=0)
-    assert least(lifetimes) == fullest <= place(lifetimes)[1]
+    assert peak_live(lifetimes) == fullest <= allocate(lifetimes)[1]
 
 
 @pytest.mark.parametrize(("limit", "rule"), [("max_arguments", "arguments"), ("max_nodes", "size")])

@@ -115,7 +115,7 @@ CONDITIONS = [
 @pytest.mark.parametrize("k", range(len(CONDITIONS)))
 def test_plain_conditions_hold_at_the_same_points(k):
     e, bound, text, limit = CONDITIONS[k]
-    found = Condition(e, bound).plain()
+    found = Condition(e, bound).simplified()
     assert (repr(found.expr), found.bound) == (text, limit)
     wanted = [0 <= value(e, at) < bound for at in POINTS]
     assert [0 <= value(found.expr, at) < limit for at in POINTS] == wanted

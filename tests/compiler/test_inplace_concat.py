@@ -115,7 +115,7 @@ def test_results_that_replace_arguments_are_copied(target):
     x, y = (b.input(parse("f32[32,96]"), name) for name in "xy")
     z = b.input(parse("f32[64,96]"), "z")
     graph = b.finish([b.concat([joined.softmax(b, x), joined.softmax(b, y)], 0), b.sum(z, (0,))], "replacing")
-    program = compile_graph(graph, target, over={0: 2})
+    program = compile_graph(graph, target, donated={0: 2})
     assert [program.kernels[s.kernel].kind for s in program.steps].count("map") == 1
     assert len(compile_graph(graph, target).steps) == 3
 

@@ -92,11 +92,11 @@ def slopes(f, arrays, step=1e-5):
 def derivative(g):
     """The graph of all gradients, as a function of all inputs."""
     made = differentiate(g, [], [True], [True] * 4)
-    assert None not in made.gives
+    assert None not in made.output_positions
 
     def run(arrays):
         every = [*arrays, np.ones(())]
-        return evaluate(simplify(made.graph), [np.asarray(every[k]) for k in made.takes])
+        return evaluate(simplify(made.graph), [np.asarray(every[k]) for k in made.input_positions])
 
     return made, run
 
@@ -127,16 +127,16 @@ def test_second_order(reverse, limit):
     a = inputs(2)
     made, run = derivative(graph(reverse, limit))
     outputs = made.graph.outputs
-    again = differentiate(made.graph, [], [True] * len(outputs), [True] * len(made.takes))
+    again = differentiate(made.graph, [], [True] * len(outputs), [True] * len(made.input_positions))
     every = [*a, np.ones(()), *(np.ones(o.shape) for o in outputs)]
-    taken = [every[k] for k in made.takes]
+    taken = [every[k] for k in made.input_positions]
     second = evaluate(
         simplify(again.graph),
-        [np.asarray([*taken, *(np.ones(o.shape) for o in outputs)][k]) for k in again.takes],
+        [np.asarray([*taken, *(np.ones(o.shape) for o in outputs)][k]) for k in again.input_positions],
     )
     want = slopes(lambda x: sum(y.sum() for y in run(x)), a)
     for k in range(4):
-        at = again.gives[made.takes.index(k)]
+        at = again.output_positions[made.input_positions.index(k)]
         np.testing.assert_allclose(second[at], want[k], 1e-5, 1e-7, err_msg="xhwc"[k])
 
 
@@ -149,7 +149,7 @@ def test_compiled(reverse, limit, compiler):
     a = [x.astype("float32") for x in inputs(3)]
     g = graph(reverse, limit, dtype=f32)
     made, _ = derivative(g)
-    for each, given in ((g, a), (made.graph, [[*a, np.ones((), "float32")][k] for k in made.takes])):
+    for each, given in ((g, a), (made.graph, [[*a, np.ones((), "float32")][k] for k in made.input_positions])):
         program = compile_graph(each, backend.target)
         program = Program.from_bytes(program.to_bytes())
         results = [np.empty(shape, {"f32": "f4"}[short]) for shape, short in program.outputs]
@@ -208,7 +208,7 @@ def test_kinds_differ():
 def test_printed_form(reverse, limit):
     """Bodies follow the graph that mentions them, and are read back; a body inside a body too."""
     made, _ = derivative(graph(reverse, limit))
-    given = [np.asarray([*inputs(), np.ones(())][k]) for k in made.takes]
+    given = [np.asarray([*inputs(), np.ones(())][k]) for k in made.input_positions]
     for g, arrays in ((graph(reverse, limit), inputs()), (made.graph, given)):
         text = str(g)
         again = parse_graph(text, TABLE)

@@ -21,7 +21,7 @@ from hybridgpu.compiler.pipeline import compile_graph
 from hybridgpu.compiler.primitives import builder
 from hybridgpu.compiler.program import KernelStep
 from hybridgpu.compiler.schedule.matmul import config_cuda
-from hybridgpu.compiler.size_buckets import length_class
+from hybridgpu.compiler.size_buckets import length_bucket
 from hybridgpu.compiler.target import CUDA
 from hybridgpu.dtypes import f32, from_short
 from hybridgpu.resources import kernels_folder
@@ -305,7 +305,7 @@ def test_one_form_serves_sums_over_batches_of_many_sizes(m, n, longest):
     for k in (16, 64, 96, 100, 256, 384, 1000, 1536, 4096, 6144):
         if 2 * k > 3 * longest:
             break
-        dot = config_cuda.DotShape(f32, 1, m, length_class(k), n, (1, m), (n, 1), 1, 4, dynamic_k=True)
+        dot = config_cuda.DotShape(f32, 1, m, length_bucket(k), n, (1, m), (n, 1), 1, 4, dynamic_k=True)
         form = config_cuda.choose_config(CUDA, dot)
         forms.add((form.name, form.arguments, form.threads))
         (mine,) = (

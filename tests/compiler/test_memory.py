@@ -31,8 +31,8 @@ from hybridgpu.backends.cuda.nvrtc import NUMERIC
 from hybridgpu.compiler import pipeline
 from hybridgpu.compiler.ir import Builder, Graph, Node
 from hybridgpu.compiler.passes.memory.arena_offsets import ALIGNMENT
-from hybridgpu.compiler.passes.memory.buffer_reuse import reuse
-from hybridgpu.compiler.passes.memory.step_order import Uses, order
+from hybridgpu.compiler.passes.memory.buffer_reuse import reuse_buffers
+from hybridgpu.compiler.passes.memory.step_order import StepBuffers, order_steps
 from hybridgpu.compiler.pipeline import compile_graph
 from hybridgpu.compiler.primitives import builder
 from hybridgpu.compiler.program import KernelStep, Program
@@ -174,24 +174,24 @@ def memories(draw: Any) -> tuple[list[tuple[int, int, int]], list[tuple[int, int
 @given(memories())
 def test_shared_memory_is_never_needed_twice(drawn):
     lifetimes, pairs, results, into = drawn
-    found = reuse(lifetimes, pairs, results, into, worth=0)
-    assert set(found.over) <= set(pairs)
-    for side in zip(*found.over):
+    found = reuse_buffers(lifetimes, pairs, results, into, min_peak=0)
+    assert set(found.in_place) <= set(pairs)
+    for side in zip(*found.in_place):
         assert len(set(side)) == len(side)
-    for a, b in found.over:
-        assert found.storage[a] == found.storage[b] and not {a, b} & found.hosted.keys()
-    assert sum(found.storage[k] != k for k in range(len(lifetimes))) == len(found.over)
-    for k, r in found.hosted.items():
+    for a, b in found.in_place:
+        assert found.storage[a] == found.storage[b] and not {a, b} & found.aliased.keys()
+    assert sum(found.storage[k] != k for k in range(len(lifetimes))) == len(found.in_place)
+    for k, r in found.aliased.items():
         _, last, nbytes = lifetimes[k]
         written, room = results[r]
         assert nbytes <= room and last <= written
-        assert (last == written) == (k in found.into) and (last < written or (k, r) in into)
-        for j, other in found.hosted.items():
+        assert (last == written) == (k in found.in_place_aliased) and (last < written or (k, r) in into)
+        for j, other in found.aliased.items():
             if other == r and j != k:
                 assert lifetimes[j][1] < lifetimes[k][0] or last < lifetimes[j][0], "two lodgers at once"
     merged = found.lifetimes(lifetimes)
-    assert set(merged) == {found.storage[k] for k in range(len(lifetimes)) if k not in found.hosted}
-    stayed = [live for k, live in enumerate(lifetimes) if k not in found.hosted]
+    assert set(merged) == {found.storage[k] for k in range(len(lifetimes)) if k not in found.aliased}
+    stayed = [live for k, live in enumerate(lifetimes) if k not in found.aliased]
     assert peak(list(merged.values())) <= peak(stayed) <= peak(lifetimes)
 
 
@@ -200,7 +200,7 @@ def test_shared_memory_is_never_needed_twice(drawn):
 def test_in_place_reaches_the_least(drawn):
     """Without results to lie in, the peak is that of the best choice of pairs at each step."""
     lifetimes, pairs, _, _ = drawn
-    found = reuse(lifetimes, pairs, worth=0)
+    found = reuse_buffers(lifetimes, pairs, min_peak=0)
 
     def best(at: int, left: list[tuple[int, int]]) -> int:
         """Bytes that the best pairs of a step save."""
@@ -213,34 +213,34 @@ def test_in_place_reaches_the_least(drawn):
     live = {t: peak([(a, b, n) for a, b, n in lifetimes if a <= t <= b]) for a, b, _ in lifetimes for t in (a, b)}
     wanted = max(v - best(t, [p for p in pairs if lifetimes[p[0]][1] == t]) for t, v in live.items())
     # a first choice that fits may stand in the way of two others: where it does, one step more is left
-    assert peak(list(found.lifetimes(lifetimes).values())) <= max(wanted, peak(lifetimes, found.over))
+    assert peak(list(found.lifetimes(lifetimes).values())) <= max(wanted, peak(lifetimes, found.in_place))
     assert wanted <= peak(list(found.lifetimes(lifetimes).values())) <= peak(lifetimes)
 
 
 def test_nothing_is_shared_where_it_does_not_pay():
     few = [(0, 1, 4000), (1, 2, 4000)]
-    assert reuse(few, [(0, 1)]).over == []
-    assert reuse(few, [(0, 1)], worth=0).over == [(0, 1)]
+    assert reuse_buffers(few, [(0, 1)]).in_place == []
+    assert reuse_buffers(few, [(0, 1)], min_peak=0).in_place == [(0, 1)]
     # the fullest step is another one
-    assert reuse([*few, (3, 3, 9000)], [(0, 1)], worth=0).over == []
+    assert reuse_buffers([*few, (3, 3, 9000)], [(0, 1)], min_peak=0).in_place == []
     # … but what is large is written over on a host in any case
-    assert reuse([*few, (3, 3, 9000)], [(0, 1)], worth=0, large=4000).over == [(0, 1)]
-    assert reuse([*few, (3, 3, 9000)], [(0, 1)], worth=0, large=4001).over == []
+    assert reuse_buffers([*few, (3, 3, 9000)], [(0, 1)], min_peak=0, large=4000).in_place == [(0, 1)]
+    assert reuse_buffers([*few, (3, 3, 9000)], [(0, 1)], min_peak=0, large=4001).in_place == []
     # a crumb beside the peak is not worth the memory of a result
-    assert reuse([(0, 0, 1000), (0, 0, 10_000_000)], results=[(5, 1000)], worth=0).hosted == {}
-    assert reuse([(0, 0, 1000), (0, 0, 2000)], results=[(5, 1000)], worth=0).hosted == {0: 0}
+    assert reuse_buffers([(0, 0, 1000), (0, 0, 10_000_000)], results=[(5, 1000)], min_peak=0).aliased == {}
+    assert reuse_buffers([(0, 0, 1000), (0, 0, 2000)], results=[(5, 1000)], min_peak=0).aliased == {0: 0}
 
 
 def test_one_result_hosts_several_in_turn():
     lifetimes = [(0, 1, 1000), (2, 3, 1000), (1, 2, 1000)]
-    found = reuse(lifetimes, results=[(9, 1000)], worth=0)
-    assert sum(1 for r in found.hosted.values() if r == 0) == 2
+    found = reuse_buffers(lifetimes, results=[(9, 1000)], min_peak=0)
+    assert sum(1 for r in found.aliased.values() if r == 0) == 2
 
 
 # -- the order of steps
 
 
-def lived(steps: Sequence[Uses], theirs: frozenset[Node]) -> int:
+def lived(steps: Sequence[StepBuffers], theirs: frozenset[Node]) -> int:
     """Bytes at the fullest step, counted step by step; AssertionError if something is read before it is written."""
     last = {n: at for at, s in enumerate(steps) for n in (*s.outputs, *s.inputs)}
     written = {n for s in steps for n in s.outputs}
@@ -254,7 +254,7 @@ def lived(steps: Sequence[Uses], theirs: frozenset[Node]) -> int:
 
 
 @st.composite
-def dags(draw: Any) -> tuple[list[Uses], frozenset[Node]]:
+def dags(draw: Any) -> tuple[list[StepBuffers], frozenset[Node]]:
     b = builder()
     nodes = [b.input(parse("f32[10]"), "x")]
     steps = []
@@ -265,7 +265,7 @@ def dags(draw: Any) -> tuple[list[Uses], frozenset[Node]]:
             for _ in range(draw(st.integers(1, 2)))
         ]
         nodes += made
-        steps.append(Uses(read, made, library=draw(st.booleans())))
+        steps.append(StepBuffers(read, made, library=draw(st.booleans())))
     theirs = [nodes[0], *draw(st.lists(st.sampled_from(nodes), max_size=3))]
     return steps, frozenset(theirs)
 
@@ -274,7 +274,7 @@ def dags(draw: Any) -> tuple[list[Uses], frozenset[Node]]:
 @given(dags())
 def test_another_order_is_one_and_never_worse(drawn):
     steps, theirs = drawn
-    found = order(steps, theirs, worth=0)
+    found = order_steps(steps, theirs, min_peak=0)
     assert sorted(found) == list(range(len(steps)))
     before, after = lived(steps, theirs), lived([steps[k] for k in found], theirs)
     assert found == list(range(len(steps))) or after <= 0.95 * before
@@ -286,13 +286,13 @@ def test_gradients_are_computed_when_their_operands_are_there():
     count = 12
     slopes = [b.input(parse("f32[1000]"), f"slope{k}") for k in range(count + 1)]
     weights = [b.input(parse("f32[3]"), f"weight{k}") for k in range(count)]
-    steps = [Uses([slopes[k]], [slopes[k + 1]]) for k in range(count)]
-    steps += [Uses([slopes[k + 1]], [weights[k]]) for k in range(count)]
+    steps = [StepBuffers([slopes[k]], [slopes[k + 1]]) for k in range(count)]
+    steps += [StepBuffers([slopes[k + 1]], [weights[k]]) for k in range(count)]
     theirs = frozenset((slopes[0], *weights))
     assert lived(steps, theirs) == count * 4000
-    found = [steps[k] for k in order(steps, theirs, worth=0)]
+    found = [steps[k] for k in order_steps(steps, theirs, min_peak=0)]
     assert lived(found, theirs) == 2 * 4000
-    assert order(steps, theirs) == list(range(2 * count)), "small programs stay as they are"
+    assert order_steps(steps, theirs) == list(range(2 * count)), "small programs stay as they are"
 
 
 def test_few_changes_between_kernels_and_libraries():
@@ -300,9 +300,9 @@ def test_few_changes_between_kernels_and_libraries():
     b = builder()
     x, y, z = ([b.input(parse("f32[1000]"), f"{c}{k}") for k in range(4)] for c in "xyz")
     end = b.input(parse("f32[1]"), "end")
-    steps = [Uses([], [n]) for n in x] + [Uses([x[k]], [y[k]], library=True) for k in range(4)]
-    steps += [Uses([y[k]], [z[k]]) for k in range(4)] + [Uses(z, [end])]
-    found = [steps[k] for k in order(steps, frozenset([end]), worth=0)]
+    steps = [StepBuffers([], [n]) for n in x] + [StepBuffers([x[k]], [y[k]], library=True) for k in range(4)]
+    steps += [StepBuffers([y[k]], [z[k]]) for k in range(4)] + [StepBuffers(z, [end])]
+    found = [steps[k] for k in order_steps(steps, frozenset([end]), min_peak=0)]
     changes = sum(a.library and not b.library for a, b in pairwise(found))
     assert changes <= 4 and lived(found, frozenset([end])) <= lived(steps, frozenset([end]))
 

@@ -20,7 +20,7 @@ from hybridgpu.backends.cuda.backend import CudaBackend
 from hybridgpu.compiler.ir.graph import RANDOM_STATE
 from hybridgpu.compiler.ir.verify import verify
 from hybridgpu.compiler.passes.canonicalize.simplify import simplify
-from hybridgpu.compiler.passes.parameter_folding import split_prelude
+from hybridgpu.compiler.passes.parameter_folding import hoist_parameter_cones
 from hybridgpu.compiler.pipeline import compile_graph
 from hybridgpu.compiler.primitives import builder
 from hybridgpu.compiler.reference import evaluate
@@ -108,15 +108,15 @@ def made(name):
 @pytest.mark.parametrize("target", [CPU, CUDA], ids=lambda t: t.name)
 def test_what_is_kept(name, target):
     graph, fixed, kept = made(name)
-    folding = split_prelude(graph, fixed, target, lambda node: True) if fixed else None
+    folding = hoist_parameter_cones(graph, fixed, target, lambda node: True) if fixed else None
     if folding is None:
         assert not kept
         return
     verify(folding.prelude)
-    verify(folding.rest)
+    verify(folding.remainder)
     assert [repr(n.type) for n in folding.prelude.outputs] == kept
-    assert set(folding.takes) <= fixed
-    assert [n for _, _, n in folding.kept] == [o.type.nbytes for o in folding.prelude.outputs]
+    assert set(folding.prelude_inputs) <= fixed
+    assert [n for _, _, n in folding.folded_values] == [o.type.nbytes for o in folding.prelude.outputs]
     inputs = arrays(graph, 3)
     Oracle(graph, inputs).check(parts(folding, inputs), "in two parts")
 
@@ -214,8 +214,8 @@ def test_values_that_several_read_are_kept_once():
     x, w = b.input(parse("f32[5]"), "x"), b.input(parse("f32[5]"), "w")
     s = b.tanh(w)
     graph = simplify(b.finish([x * s, b.exp(x) + s, b.sin(s) - x], "g"))
-    folding = split_prelude(graph, {1}, CPU, lambda node: True)
-    assert folding is not None and len(folding.kept) == 2  # tanh, and the sine of it
+    folding = hoist_parameter_cones(graph, {1}, CPU, lambda node: True)
+    assert folding is not None and len(folding.folded_values) == 2  # tanh, and the sine of it
     assert len(folding.prelude.nodes) == 3
 
 
@@ -226,8 +226,8 @@ def test_long_chains_take_linear_time():
         w = b.tanh(w * 0.5)
         x = x + w
     graph = b.finish([x], "g")
-    folding = split_prelude(graph, {1}, CPU, lambda node: True)
-    assert folding is not None and len(folding.kept) == 6000
+    folding = hoist_parameter_cones(graph, {1}, CPU, lambda node: True)
+    assert folding is not None and len(folding.folded_values) == 6000
 
 
 def examples(count):
@@ -250,11 +250,11 @@ def test_random_graphs_in_two_parts(graph, seed):
     note(str(graph))
     small = simplify(graph)
     for target in (CPU, CUDA):
-        folding = split_prelude(small, fixed, target, lambda node: bool(seed % 2))
+        folding = hoist_parameter_cones(small, fixed, target, lambda node: bool(seed % 2))
         if folding is not None:
             verify(folding.prelude)
-            verify(folding.rest)
-            Oracle(graph, inputs).check(parts(folding, inputs), f"{folding.prelude}\n{folding.rest}")
+            verify(folding.remainder)
+            Oracle(graph, inputs).check(parts(folding, inputs), f"{folding.prelude}\n{folding.remainder}")
 
 
 def both(backend, target, graph, seed):

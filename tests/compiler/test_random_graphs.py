@@ -202,8 +202,8 @@ def test_gradients_of_loops(graph, seed):
     every = [*inputs, *(rng.standard_normal(o.shape) for o in graph.outputs if o.dtype.is_float)]
     every = [a.astype(np.float64) if a.dtype.kind == "f" else a for a in every]
     with np.errstate(all="ignore"):
-        found = [evaluate(d.graph, [every[t] for t in d.takes], wide=True) for d in (made, plain_one)]
-    for a, b in zip(made.gives, plain_one.gives, strict=True):
+        found = [evaluate(d.graph, [every[t] for t in d.input_positions], wide=True) for d in (made, plain_one)]
+    for a, b in zip(made.output_positions, plain_one.output_positions, strict=True):
         left, right = (None if k is None else np.asarray(r[k]) for k, r in zip((a, b), found, strict=True))
         if left is None or right is None:
             assert not np.any(right if left is None else left)

@@ -74,7 +74,7 @@ def test_same_bits(name, reduction, compiler, monkeypatch):
     graph = pooled(name, reduction)
     program = compile_graph(graph, CPU)
     assert len(program.steps) == CASES[name][-1]
-    monkeypatch.setattr(pipeline, "_with_window_rows_apart", lambda graph, target: graph)
+    monkeypatch.setattr(pipeline, "_separate_pooling", lambda graph, target: graph)
     plain = compile_graph(graph, CPU)
     assert len(plain.steps) == 1
     x = image(graph.inputs[0].type)

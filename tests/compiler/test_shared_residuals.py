@@ -12,7 +12,7 @@ from compiler.cases import arrays, parse
 from hybridgpu.compiler.ir import Builder, Graph, Node
 from hybridgpu.compiler.passes.differentiate import differentiate, residuals
 from hybridgpu.compiler.passes.library.shared_residuals import choose_residuals, materialized_operands
-from hybridgpu.compiler.pipeline import left_to_library
+from hybridgpu.compiler.pipeline import library_computes
 from hybridgpu.compiler.primitives import builder
 from hybridgpu.compiler.reference import evaluate
 from hybridgpu.compiler.target import CPU, CUDA
@@ -98,7 +98,7 @@ def made_by(make) -> tuple[Graph, Node]:
 
 def kept_of(graph: Graph, target=CUDA) -> list[Node]:
     given, wanted = [True] * len(graph.outputs), [True] * len(graph.inputs)
-    return residuals(graph, given, wanted, target.numeric == "strict", left_to_library(target))
+    return residuals(graph, given, wanted, target.numeric == "strict", library_computes(target))
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -120,7 +120,7 @@ def test_what_a_library_reads_is_kept_in_place_of_what_it_is_made_of(name):
         made = differentiate(graph, nodes, given, asked)
         values = evaluate(Graph("kept", graph.inputs, tuple(nodes)), inputs, wide=True) if nodes else []
         arguments = [*inputs, *(v.astype(np.float32) for v in values), *cotangent]
-        found.append(evaluate(made.graph, [arguments[k] for k in made.takes], wide=True))
+        found.append(evaluate(made.graph, [arguments[k] for k in made.input_positions], wide=True))
     for a, b in zip(*found, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-4 * max(1.0, np.abs(b).max()))
 

@@ -20,7 +20,7 @@ from hybridgpu.backends.devices import device_of
 from hybridgpu.base import MXNetError
 from hybridgpu.compiler.pipeline import compile_graph
 from hybridgpu.compiler.primitives import builder
-from hybridgpu.compiler.primitives.conv import flipped
+from hybridgpu.compiler.primitives.conv import flip_weight
 from hybridgpu.compiler.program import HostStep, KernelStep
 from hybridgpu.compiler.reference import evaluate
 from hybridgpu.compiler.schedule.conv import direct as direct_conv
@@ -123,13 +123,13 @@ GRAPHS = {
     "of one axis": (weights, ("f32[2,3,9]", "f32[2,4,7]")),
     "of three axes": (weights, ("f32[2,2,5,6,3]", "f32[2,4,4,5,3]")),
     "derivative by an operand": (
-        lambda b, y, w: convolved(b, y, flipped(b, w, 1), base_dilate=2, low=2, high=2), ("f32[2,4,5,6]", "f32[4,3,3,3]"),
+        lambda b, y, w: convolved(b, y, flip_weight(b, w, 1), base_dilate=2, low=2, high=2), ("f32[2,4,5,6]", "f32[4,3,3,3]"),
     ),
     "of an operand of groups": (
-        lambda b, y, w: convolved(b, y, flipped(b, w, 2), 2, base_dilate=2, low=1, high=2), ("f32[2,4,5,6]", "f32[4,3,3,3]"),
+        lambda b, y, w: convolved(b, y, flip_weight(b, w, 2), 2, base_dilate=2, low=1, high=2), ("f32[2,4,5,6]", "f32[4,3,3,3]"),
     ),
     "of an operand of one axis, half": (
-        lambda b, y, w: convolved(b, y, flipped(b, w, 1), base_dilate=3, low=2, high=2), ("f16[2,4,9]", "f16[4,3,3]"),
+        lambda b, y, w: convolved(b, y, flip_weight(b, w, 1), base_dilate=3, low=2, high=2), ("f16[2,4,9]", "f16[4,3,3]"),
     ),
     "joined": (joined, CONV[:3]),
     "joined, half": (joined, tuple(t.replace("f32", "f16") for t in CONV[:3])),
@@ -140,7 +140,7 @@ GRAPHS = {
     ),
     "joined, one axis": (lambda b, x, w: b.concat([convolved(b, x, w), convolved(b, b.exp(x), w)], 1), ("f32[2,3,10]", "f32[4,3,3]")),
     "joined derivatives": (
-        lambda b, x, w, y, v: b.concat([convolved(b, y, flipped(b, v, 1), base_dilate=2, low=2, high=2), convolved(b, x, w)], 1),
+        lambda b, x, w, y, v: b.concat([convolved(b, y, flip_weight(b, v, 1), base_dilate=2, low=2, high=2), convolved(b, x, w)], 1),
         ("f32[2,3,13,15]", "f32[4,3,3,3]", "f32[2,4,5,6]", "f32[4,4,3,3]"),
     ),
     "joined inside": (

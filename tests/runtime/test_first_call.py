@@ -21,7 +21,7 @@ from hybridgpu import nd, resources
 from hybridgpu.backends import library
 from hybridgpu.backends.cpu.backend import cpu_backend
 from hybridgpu.compiler.codegen import math_headers
-from hybridgpu.compiler.host_copy import copying_program
+from hybridgpu.compiler.host_copy import host_copy_program
 from hybridgpu.compiler.ir.graph import Builder
 from hybridgpu.compiler.ir.types import tensor_type
 from hybridgpu.compiler.primitives import TABLE
@@ -469,7 +469,7 @@ VIEWS = {
 @pytest.mark.parametrize("name", VIEWS)
 def test_copies_through_views(name, compiler):
     graph = graph_of(SMALL, VIEWS[name], VIEWS["transposed"])
-    program = copying_program(graph, CPU)
+    program = host_copy_program(graph, CPU)
     x = np.arange(24, dtype="f").reshape(SMALL)
     want = Interpreter(graph, np)(x)
     results = [np.full(t.shape, np.nan, "f") for t in want]
@@ -522,7 +522,7 @@ def test_what_is_repeated_is_copied_at_once():
     ids=["computed", "padded", "one of them", "large", "GPU"],
 )
 def test_what_else_is_compiled(graph, target):
-    assert copying_program(graph, target) is None
+    assert host_copy_program(graph, target) is None
 
 
 # -- what a program includes of the mathematics

@@ -29,7 +29,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...compiler.ir.types import TensorType
-from ...compiler.primitives.conv import finished
+from ...compiler.primitives.conv import apply_epilogue
 from ...dtypes import f32
 from ..library import TF32, Declined, Direct, Part, Prepared
 from . import cudnn
@@ -470,7 +470,7 @@ class _Fused(_Convolution):
             y, added = out, operands[2:]
             if self._narrow:
                 y, added = out.astype(xp.float32), [a.astype(xp.float32) for a in added]
-            finished(xp, y, added, self._relu)
+            apply_epilogue(xp, y, added, self._relu)
             if y is not out:
                 out[...] = y
         return True

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Constants that follow from an extent and know it: one over a number of elements, and the last place along an axis.
+"""Dynamic constants: numbers that follow from an extent and know it, its reciprocal and the last index along an axis.
 
 Means over the batch, or over other axes before the last one, multiply by such a share; a sequence ends at the last step at
 the latest. Kernels take the number as an argument, so that their text is the same for every batch size and every number of
@@ -12,10 +12,10 @@ from typing import Any
 
 from ...dtypes import DType
 
-__all__ = ["Last", "Share", "share"]
+__all__ = ["LastIndex", "Reciprocal", "reciprocal"]
 
 
-class Share(float):
+class Reciprocal(float):
     """``1 / count``, rounded as a constant of some element type is.
 
     Attributes:
@@ -25,7 +25,7 @@ class Share(float):
     __slots__ = ("count",)
     count: int
 
-    def __new__(cls, count: int, value: float | None = None) -> Share:
+    def __new__(cls, count: int, value: float | None = None) -> Reciprocal:
         made = super().__new__(cls, 1.0 / count if value is None else value)
         made.count = count
         return made
@@ -35,10 +35,10 @@ class Share(float):
 
     def rounded(self, value: float, dtype: DType) -> float:
         """This share as a constant of ``dtype``, whose elements hold it as ``value``."""
-        return Share(self.count, value) if dtype.short in ("f32", "f64") else value
+        return Reciprocal(self.count, value) if dtype.short in ("f32", "f64") else value
 
 
-class Last(int):
+class LastIndex(int):
     """The last place along an axis that may be that of time."""
 
     @property
@@ -47,8 +47,8 @@ class Last(int):
         return self + 1
 
 
-def share(count: int, outer: bool) -> float:
+def reciprocal(count: int, outer: bool) -> float:
     """``1 / count``, NaN of no elements; ``outer``: an axis is counted that may be the batch's or that of time."""
     if not count:
         return float("nan")
-    return Share(count) if outer and count > 1 else 1.0 / count
+    return Reciprocal(count) if outer and count > 1 else 1.0 / count

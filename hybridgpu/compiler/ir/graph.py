@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 from ...base import MXNetError
 from ...dataclass import dataclass, field
 from ...dtypes import DType, f32, u32
-from .dynamic_constants import Last, Share, share
+from .dynamic_constants import LastIndex, Reciprocal, reciprocal
 from .types import TensorType, tensor_type
 
 __all__ = ["NO_DERIVATIVE", "RANDOM_STATE", "Builder", "Graph", "Node", "Primitive", "Provenance"]
@@ -418,7 +418,7 @@ class Builder:
         if x.dtype.is_integer:
             return total / count
         taken = range(x.ndim) if axes is None else [a % x.ndim for a in axes]
-        part = share(count, any(x.shape[a] > 1 and (a == 0 or a < x.ndim - 1) for a in taken))
+        part = reciprocal(count, any(x.shape[a] > 1 and (a == 0 or a < x.ndim - 1) for a in taken))
         return self.narrow(self.cast(total, f32) * part, x.dtype) if x.dtype.is_half else total * part
 
     def finish(self, outputs: Sequence[Node], name: str = "graph") -> Graph:
@@ -465,10 +465,10 @@ def to_scalar(value: Any, dtype: DType) -> bool | int | float:
     with np.errstate(all="ignore"):
         if dtype.is_float:
             held = float(dtype.np.type(value))
-            return value.rounded(held, dtype) if isinstance(value, Share) else held
+            return value.rounded(held, dtype) if isinstance(value, Reciprocal) else held
         if dtype.kind == "b":
             return bool(value)
-        if isinstance(value, Last) and dtype.kind == "i" and dtype.size >= 4:
+        if isinstance(value, LastIndex) and dtype.kind == "i" and dtype.size >= 4:
             return value
         whole = int(value)
     bits = 8 * dtype.size

@@ -21,15 +21,15 @@ __all__ = [
     "ZERO",
     "Condition",
     "Expr",
-    "Opaque",
+    "IndirectIndex",
     "Var",
     "const",
     "delinearize",
     "divide",
     "linearize",
     "modulo",
-    "operands",
     "substitute",
+    "view_operands",
 ]
 
 
@@ -89,7 +89,7 @@ class Remainder:
 
 
 @dataclass(frozen=True, eq=False)
-class Opaque:
+class IndirectIndex:
     """An index read at run time: ``value`` is the scalar that holds it, within ``low`` … ``high``."""
 
     value: Any
@@ -100,7 +100,7 @@ class Opaque:
         return f"<{self.value!r}>"
 
 
-Atom = Var | Quotient | Remainder | Opaque
+Atom = Var | Quotient | Remainder | IndirectIndex
 
 
 @dataclass(frozen=True)
@@ -280,7 +280,7 @@ def delinearize(offset: Expr, shape: Sequence[int]) -> tuple[Expr, ...]:
     return tuple(index)
 
 
-def substitute(e: Expr, table: dict[Var, Expr], opaque: Callable[[Opaque], Expr] | None = None) -> Expr:
+def substitute(e: Expr, table: dict[Var, Expr], opaque: Callable[[IndirectIndex], Expr] | None = None) -> Expr:
     """``e`` with variables (and, by ``opaque``, run-time values) replaced, simplified again."""
     out = const(e.const)
     for atom, c in e.terms:
@@ -310,7 +310,7 @@ class Condition(NamedTuple):
     def never(self) -> bool:
         return self.expr.high < 0 or self.expr.low >= self.bound
 
-    def plain(self) -> Condition:
+    def simplified(self) -> Condition:
         """The same condition with as few terms as it takes: on a position, not a quotient, and on its high part alone."""
         expr, bound = self
         while True:
@@ -337,7 +337,7 @@ class Operand:
     conditions: tuple[Condition, ...] = ()
 
 
-def operands(view: Node, index: Index) -> list[Operand]:
+def view_operands(view: Node, index: Index) -> list[Operand]:
     """The operands of ``view`` at ``index``: one, or for concat one per part that can be reached.
 
     A pad's operand carries the conditions inside which it is read; outside is the pad value.
@@ -365,7 +365,7 @@ def operands(view: Node, index: Index) -> list[Operand]:
     if name == "pad":
         moved = tuple(e + -lo for e, lo in zip(index, params["low"], strict=True))
         inside = tuple(
-            c.plain() for c in (Condition(e, d) for e, d in zip(moved, x.shape, strict=True)) if not c.always
+            c.simplified() for c in (Condition(e, d) for e, d in zip(moved, x.shape, strict=True)) if not c.always
         )
         return [Operand(x, moved, inside)]
     if name == "windows":
@@ -374,7 +374,7 @@ def operands(view: Node, index: Index) -> list[Operand]:
         moved = tuple(t * stride + k * dilate for k, t, stride, dilate in steps)
         return [Operand(x, (*index[: len(index) - n], *moved))]
     if name == "unwindows":
-        return [_unwindowed(view, index)]
+        return [_fold_operand(view, index)]
     if name == "concat":
         axis, parts, at = params["axis"], [], 0
         for part in view.inputs:
@@ -382,13 +382,13 @@ def operands(view: Node, index: Index) -> list[Operand]:
             at += part.shape[axis]
             condition = Condition(e, part.shape[axis])
             if not condition.never and part.size:
-                where = () if condition.always else (condition.plain(),)
+                where = () if condition.always else (condition.simplified(),)
                 parts.append(Operand(part, (*index[:axis], e, *index[axis + 1 :]), where))
         return parts
     raise AssertionError(f"{name} is no view")
 
 
-def _unwindowed(view: Node, index: Index) -> Operand:
+def _fold_operand(view: Node, index: Index) -> Operand:
     """The window position that element ``index`` of an ``unwindows`` belongs to, where there is one."""
     x, params = view.inputs[0], view.params
     n = len(params["extent"])

@@ -15,14 +15,14 @@ from ...dataclass import dataclass
 from ..devices.cpu import CpuConstants
 from ..ir.graph import NO_DERIVATIVE, RANDOM_STATE, Builder, Graph, Node, Provenance, reachable
 from ..primitives import TABLE
-from ..primitives.views import behind
+from ..primitives.views import strip_views
 from .precision.exact_extrema import EXTREMA, bits_may_change, comparisons, value_source
 
 __all__ = ["Derivative", "differentiate", "residuals"]
 
 #: families whose results are kept for the backward pass rather than computed again
 _EXPENSIVE = frozenset({"contract", "conv", "reduce", "scan", "sort", "library", "index", "loop"})
-_LINE = CpuConstants.line_bytes  #: bytes of a row from which on looking it up is reading it
+_LINE_BYTES = CpuConstants.line_bytes  #: bytes of a row from which on looking it up is reading it
 
 
 @dataclass(frozen=True)
@@ -30,17 +30,17 @@ class Derivative:
     """The backward graph of a forward graph.
 
     Attributes:
-        graph: its inputs are ``takes`` in order, then the random state if the forward graph draws.
-        takes: positions in the list of all forward inputs (without the state), all kept values and all
+        graph: its inputs are those of ``input_positions`` in order, then the random state if ``uses_rng``.
+        input_positions: positions in the list of all forward inputs (without the state), all kept values and all
             cotangents, one after the other.
-        gives: for each wanted input its position among the results, None where the derivative is zero.
-        draws: whether it needs the random state of the forward call.
+        output_positions: for each wanted input its position among the results, None where the derivative is zero.
+        uses_rng: whether it needs the random state of the forward call.
     """
 
     graph: Graph
-    takes: tuple[int, ...]
-    gives: tuple[int | None, ...]
-    draws: bool
+    input_positions: tuple[int, ...]
+    output_positions: tuple[int | None, ...]
+    uses_rng: bool
 
 
 def differentiate(
@@ -92,7 +92,7 @@ def _differentiate(
             b.prov = node.prov
             value[node] = b.apply(node.prim, [value[i] for i in node.inputs], node.params)
 
-    gradients = _sweep(b, graph, value, cotangents, {n for n, w in zip(plain, wanted, strict=True) if w})
+    gradients = _reverse_sweep(b, graph, value, cotangents, {n for n, w in zip(plain, wanted, strict=True) if w})
     results: list[Node] = []
     gives: list[int | None] = []
     for node, want in zip(plain, wanted, strict=True):
@@ -106,11 +106,11 @@ def _differentiate(
     inputs = [arguments[k] for k in takes]
     used_state = [value[s] for s in states if value[s] in needed]
     made = Graph(f"{graph.name}_backward", (*inputs, *used_state), tuple(results))
-    changed = _changed([n for n in kept if n not in again], value, made, exact)
+    changed = _bits_changed([n for n in kept if n not in again], value, made, exact)
     return Derivative(made, takes, tuple(gives), bool(used_state)), changed
 
 
-def _changed(kept: Sequence[Node], value: dict[Node, Node], made: Graph, exact: bool) -> list[Node]:
+def _bits_changed(kept: Sequence[Node], value: dict[Node, Node], made: Graph, exact: bool) -> list[Node]:
     """The extremes among what is kept that ``made`` compares with an operand that it computes again, in other bits."""
     extremes = [n for n in kept if n.prim.name in EXTREMA]
     if not extremes:
@@ -124,7 +124,7 @@ def _changed(kept: Sequence[Node], value: dict[Node, Node], made: Graph, exact: 
     return found
 
 
-def _sweep(
+def _reverse_sweep(
     b: Builder, graph: Graph, value: dict[Node, Node], cotangents: Sequence[Node | None], wanted: set[Node]
 ) -> dict[Node, Node]:
     """Cotangents of the wanted inputs."""
@@ -173,10 +173,12 @@ def residuals(
         by_library: whether a library computes a product or convolution, which then reads its operands from memory;
             None where that is no reason to keep these.
     """
-    again, readers = _gathered_again(graph), graph.uses()
+    again, readers = _gathers_to_recompute(graph), graph.uses()
     worth = {n for n in graph.nodes if n.prim.family in _EXPENSIVE and n not in again}
-    reduced = {n: _reduced(n, readers) for n in graph.outputs if n.dtype.is_half and behind(n).prim.family != "leaf"}
-    worth.update(n for n in graph.outputs if not (reduced.get(n) and _of_arguments_alone(n)))
+    reduced = {
+        n: _reductions_of(n, readers) for n in graph.outputs if n.dtype.is_half and strip_views(n).prim.family != "leaf"
+    }
+    worth.update(n for n in graph.outputs if not (reduced.get(n) and _recomputable_from_arguments(n)))
     for output, following in reduced.items():
         if output in worth:
             worth.difference_update(following)
@@ -185,7 +187,7 @@ def residuals(
         """The inputs and the values among ``worth`` that the derivative takes."""
         arguments = [n for n in graph.inputs if n.params["name"] != RANDOM_STATE]
         candidates = [n for n in graph.nodes if n in worth]
-        takes = differentiate(graph, candidates, given, wanted, exact).takes
+        takes = differentiate(graph, candidates, given, wanted, exact).input_positions
         first = len(arguments)
         arguments += candidates
         return [arguments[k] for k in takes if k < first], [arguments[k] for k in takes if first <= k < len(arguments)]
@@ -197,7 +199,7 @@ def residuals(
 
     operands = [o for o in materialized_operands(graph, by_library, exact) if o not in worth]
     operands = [
-        o for o in operands if not (o.dtype.is_half and _reduced(o, readers))
+        o for o in operands if not (o.dtype.is_half and _reductions_of(o, readers))
     ]  # as outputs, but none must be kept
     if not operands:
         return kept
@@ -206,25 +208,25 @@ def residuals(
     return taken(worth.union(chosen))[1] if chosen else kept
 
 
-def _reduced(output: Node, readers: Mapping[Node, Sequence[Node]]) -> set[Node]:
+def _reductions_of(output: Node, readers: Mapping[Node, Sequence[Node]]) -> set[Node]:
     """Reductions over ``output``, a half, and what follows from them element by element.
 
     They may be taken before it is rounded, in the kernel that computes it. A softmax of what is stored has another
     maximum and another sum, so the backward pass must not take these together: it computes either from the other.
     """
     families = ("elementwise", "view", "reduce")
-    first = [n for n in _through(output, lambda n: readers.get(n, ())) if n.prim.family == "reduce"]
-    found = {m for n in first for m in _through(n, lambda n: readers.get(n, ()), families)}
+    first = [n for n in _reach(output, lambda n: readers.get(n, ())) if n.prim.family == "reduce"]
+    found = {m for n in first for m in _reach(n, lambda n: readers.get(n, ()), families)}
     return {n for n in found if n.prim.family in families}
 
 
-def _of_arguments_alone(output: Node) -> bool:
+def _recomputable_from_arguments(output: Node) -> bool:
     """Whether ``output`` is computed again from arguments and from what is reduced of them."""
-    ends = [n for n in _through(output, lambda n: n.inputs) if n.prim.family not in ("elementwise", "view", "leaf")]
+    ends = [n for n in _reach(output, lambda n: n.inputs) if n.prim.family not in ("elementwise", "view", "leaf")]
     return all(n.prim.family in ("reduce", "random") for n in ends)
 
 
-def _through(
+def _reach(
     start: Node, following: Callable[[Node], Sequence[Node]], families: Collection[str] = ("elementwise", "view")
 ) -> list[Node]:
     """What follows ``start`` through nodes of some families, and where that ends."""
@@ -238,7 +240,7 @@ def _through(
     return list(found)
 
 
-def _gathered_again(graph: Graph) -> set[Node]:
+def _gathers_to_recompute(graph: Graph) -> set[Node]:
     """Rows that are looked up in arguments, and that no library reads: looking them up again takes no more than reading
     them where they were kept, and the forward pass need not write them.
     """
@@ -257,7 +259,7 @@ def _gathered_again(graph: Graph) -> set[Node]:
 def _long_rows(take: Node) -> bool:
     """True if what is looked up are whole lines of memory, one row or more."""
     table, axis = take.inputs[0], take.params["axis"]
-    return prod(table.shape[axis + 1 :]) * table.dtype.size >= _LINE
+    return prod(table.shape[axis + 1 :]) * table.dtype.size >= _LINE_BYTES
 
 
 def _read_by_kernels(node: Node, readers: Mapping[Node, Sequence[Node]]) -> bool:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Say where views need memory of their own.
+"""Materialization: copies where a view needs memory of its own.
 
 Inside kernels views are free. But an output, or an operand of a library call, must lie in memory
 in row-major order: there this pass puts an explicit ``copy``, which fusion then merges with
@@ -13,21 +13,21 @@ from math import prod
 
 from ...dataclass import dataclass
 from ..ir.graph import Builder, Graph, Node
-from ..ir.indexing import Expr, Var, linearize, of_var, operands
+from ..ir.indexing import Expr, Var, linearize, of_var, view_operands
 from ..ir.types import TensorType
 from ..primitives import TABLE
 from ..primitives.conv import is_forward
-from ..primitives.views import ARRANGED, RESHAPES, behind
+from ..primitives.views import PERMUTING_VIEWS, RESHAPES, strip_views
 
 __all__ = [
     "PRODUCTS",
     "SCATTERS",
     "Materialized",
-    "exchanged",
-    "in_place",
+    "as_strided",
+    "batch_channel_swapped",
+    "is_fusible",
     "materialize",
-    "reads_views",
-    "strided",
+    "readable_without_copy",
 ]
 
 PRODUCTS = ("dot", "affine")  #: primitives that take their first two operands strided
@@ -40,16 +40,16 @@ class Materialized:
     """A graph whose outputs all compute, and the types its outputs are seen under."""
 
     graph: Graph
-    types: tuple[TensorType, ...]
-    generated_dots: frozenset[Node]
+    output_types: tuple[TensorType, ...]
+    generated: frozenset[Node]
 
 
-def reads_views(node: Node) -> bool:
+def is_fusible(node: Node) -> bool:
     """True for what generated kernels alone compute, by index expressions over views."""
     return node.prim.family in ("elementwise", "reduce") or node.prim.name in ("take", "take_along")
 
 
-def strided(node: Node) -> tuple[Node, list[Var], Expr] | None:
+def as_strided(node: Node) -> tuple[Node, list[Var], Expr] | None:
     """A view as strides over memory: the node in memory, one variable an axis, the element offset.
 
     None if the view's positions are no sum of its index times strides (or it is padded, joined or narrowed).
@@ -58,11 +58,11 @@ def strided(node: Node) -> tuple[Node, list[Var], Expr] | None:
     index = tuple(map(of_var, variables))
     while node.prim.family == "view":
         if (
-            node.prim.name == "reshape" and behind(node, RESHAPES).prim.family != "view"
+            node.prim.name == "reshape" and strip_views(node, RESHAPES).prim.family != "view"
         ):  # positions in memory are the same
-            offset, node = linearize(index, node.shape), behind(node, RESHAPES)
+            offset, node = linearize(index, node.shape), strip_views(node, RESHAPES)
             break
-        parts = operands(node, index)
+        parts = view_operands(node, index)
         if node.prim.name == "narrow" or len(parts) != 1 or parts[0].conditions:
             return None
         node, index = parts[0].node, parts[0].index
@@ -73,7 +73,7 @@ def strided(node: Node) -> tuple[Node, list[Var], Expr] | None:
     return node, variables, offset
 
 
-def exchanged(conv: Node, operand: Node) -> Node | None:
+def batch_channel_swapped(conv: Node, operand: Node) -> Node | None:
     """The node in memory of which an operand of a library's convolution is a view with the first two axes exchanged.
 
     Gradients of weights are convolutions of such views, and libraries take what is behind them: channels of samples
@@ -82,7 +82,7 @@ def exchanged(conv: Node, operand: Node) -> Node | None:
     """
     if conv.prim.name != "conv" or is_forward(conv.inputs[1].shape, conv.shape, conv.params) or operand.ndim < 3:
         return None
-    found = None if in_place(conv, 0, operand) else strided(operand)
+    found = None if readable_without_copy(conv, 0, operand) else as_strided(operand)
     if found is None or found[0].size != operand.size or found[2].const:
         return None
     node, variables, offset = found
@@ -96,7 +96,7 @@ def materialize(
     graph: Graph,
     wants_kernel: Callable[[Node], bool],
     reads_planes: Callable[[Node], tuple[bool, bool] | None] = lambda node: None,
-    exchanges: bool = False,
+    swaps: bool = False,
 ) -> Materialized:
     """Insert copies for outputs and library operands.
 
@@ -119,9 +119,9 @@ def materialize(
         inputs = [new[i] for i in node.inputs]
         if node.prim.name in PRODUCTS:
             generated = node.prim.name == "dot" and wants_kernel(node)
-            inputs = [i if in_place(node, k, i, generated) else _copy(b, i) for k, i in enumerate(inputs)]
+            inputs = [i if readable_without_copy(node, k, i, generated) else _copy(b, i) for k, i in enumerate(inputs)]
             turned = 1 if generated else 2
-            inputs[:turned] = [_as_before(b, i) for i in inputs[:turned]]
+            inputs[:turned] = [_transposed_copy(b, i) for i in inputs[:turned]]
             new[node] = b.apply(node.prim, inputs, node.params)
             if generated:
                 dots.add(new[node])
@@ -130,26 +130,33 @@ def materialize(
             copied = reads_planes(node)
             if copied is not None:
                 pairs = zip(inputs, copied, strict=True)
-                inputs = [_exchanged_copy(b, i) if copy else _behind_views(b, i) for i, copy in pairs]
+                inputs = [_swapped_copy(b, i) if copy else _materialize_source(b, i) for i, copy in pairs]
             else:
-                inputs = [i if in_place(node, k, i) else _copy(b, i) for k, i in enumerate(inputs)]
+                inputs = [i if readable_without_copy(node, k, i) else _copy(b, i) for k, i in enumerate(inputs)]
             new[node] = b.apply(node.prim, inputs, node.params)
             dots.add(new[node])
             continue
         if node.prim.name in SCATTERS and wants_kernel(node):
-            if node.prim.name == "scatter_set" and inputs[0].prim.name != "full" and not in_place(node, 0, inputs[0]):
+            if (
+                node.prim.name == "scatter_set"
+                and inputs[0].prim.name != "full"
+                and not readable_without_copy(node, 0, inputs[0])
+            ):
                 inputs[0] = _copy(b, inputs[0])
             new[node] = b.apply(node.prim, inputs, node.params)
             dots.add(new[node])
             continue
         # what kernels compute reads views through index expressions; a library needs memory
-        if node.prim.family not in ("view", "leaf") and not reads_views(node):
-            inputs = [i if in_place(node, k, i) else _operand(b, node, i, exchanges) for k, i in enumerate(inputs)]
+        if node.prim.family not in ("view", "leaf") and not is_fusible(node):
+            inputs = [
+                i if readable_without_copy(node, k, i) else _library_operand(b, node, i, swaps)
+                for k, i in enumerate(inputs)
+            ]
         new[node] = b.apply(node.prim, inputs, node.params)
     outputs: dict[Node, None] = {}
     copies: dict[Node, int] = {}
     for o in graph.outputs:
-        node = behind(new[o], RESHAPES)
+        node = strip_views(new[o], RESHAPES)
         b.prov = new[o].prov
         if node.prim.family in ("view", "leaf") or node in outputs:
             node = _copy(b, new[o], again=int(node in outputs))
@@ -162,7 +169,7 @@ def materialize(
     return Materialized(finished, tuple(o.type for o in graph.outputs), frozenset(d for d in dots if d in nodes))
 
 
-def in_place(node: Node, k: int, operand: Node, generated: bool = False) -> bool:
+def readable_without_copy(node: Node, k: int, operand: Node, generated: bool = False) -> bool:
     """True if operand ``k`` of a product, a convolution or a library's primitive can be read where it is.
 
     Args:
@@ -170,47 +177,47 @@ def in_place(node: Node, k: int, operand: Node, generated: bool = False) -> bool
         generated: a kernel computes the product.
     """
     if node.prim.name in PRODUCTS and k < 2:
-        return _acceptable(operand, generated)
-    return _in_memory(behind(operand, RESHAPES))
+        return _dot_can_read(operand, generated)
+    return _has_memory(strip_views(operand, RESHAPES))
 
 
-def _in_memory(node: Node) -> bool:
+def _has_memory(node: Node) -> bool:
     return node.prim.family not in ("view", "leaf") or node.prim.name == "input"
 
 
-def _operand(b: Builder, node: Node, view: Node, exchanges: bool) -> Node:
+def _library_operand(b: Builder, node: Node, view: Node, swaps: bool) -> Node:
     """``view`` as a library can read it: as it is, as a view of a copy in the order of what is behind it, or copied."""
-    if not exchanges:
+    if not swaps:
         return _copy(b, view)
-    if exchanged(node, view) is not None:
+    if batch_channel_swapped(node, view) is not None:
         return view
     if view.prim.name == "transpose" and view.params["perm"] == (1, 0, *range(2, view.ndim)):
         turned = b.transpose(_copy(b, view.inputs[0]), view.params["perm"])
-        if exchanged(node, turned) is not None:  # as other convolutions want it
+        if batch_channel_swapped(node, turned) is not None:  # as other convolutions want it
             return turned
     return _copy(b, view)
 
 
-def _exchanged_copy(b: Builder, node: Node) -> Node:
+def _swapped_copy(b: Builder, node: Node) -> Node:
     """``node`` as a view of a copy whose two first axes are exchanged."""
     perm = (1, 0, *range(2, node.ndim))
     return b.transpose(_copy(b, b.transpose(node, perm)), perm)
 
 
-def _behind_views(b: Builder, node: Node) -> Node:
+def _materialize_source(b: Builder, node: Node) -> Node:
     """``node`` with what is behind its arranging views in memory: copied, if it is not there."""
     views = []
-    while node.prim.name in ARRANGED:
+    while node.prim.name in PERMUTING_VIEWS:
         views.append(node)
         node = node.inputs[0]
-    if not _in_memory(node):
+    if not _has_memory(node):
         node = _copy(b, node)
     for view in reversed(views):
         node = b.apply(view.prim, (node,), view.params)
     return node
 
 
-def _as_before(b: Builder, operand: Node) -> Node:
+def _transposed_copy(b: Builder, operand: Node) -> Node:
     """The copy of a transposed matrix as a transposed copy: what is summed in a gradient is often the batch.
 
     Libraries read either, and often another product wants the matrix as it is.
@@ -226,9 +233,9 @@ def _copy(b: Builder, node: Node, again: int = 0) -> Node:
     return b.apply(TABLE["copy"], (node,), {"again": again} if again else {})
 
 
-def _acceptable(operand: Node, generated: bool) -> bool:
+def _dot_can_read(operand: Node, generated: bool) -> bool:
     """True if a dot can take ``operand`` as it is."""
-    found = strided(operand)
+    found = as_strided(operand)
     if found is None:
         return False
     if generated:

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What depends on parameters alone is computed once, not at every call.
+"""Parameter folding: what depends on parameters alone is computed once, not at every call.
 
 A graph is cut in two. The *prelude* computes from inputs that rarely change (and from constants) what the rest
 reads: the scale and shift of a BatchNorm, a normalised or converted weight, a transposed copy for a library. The rest
 takes these results as further inputs. Who runs the two keeps the results, and runs the prelude again when one of its
 inputs was written.
 
-Whether a value is worth keeping is decided in one place, :func:`_worth`: what every call would pay for it against
+Whether a value is worth keeping is decided in one place, :func:`_why_hoist`: what every call would pay for it against
 reading it, and against the memory that it takes.
 """
 
@@ -17,17 +17,17 @@ from collections.abc import Callable, Collection
 from ...dataclass import dataclass
 from ..ir.graph import Builder, Graph, Node, constant_nodes
 from ..primitives import TABLE
-from ..primitives.views import PLAIN_VIEWS, RESHAPES, behind
+from ..primitives.views import RESHAPES, SIMPLE_VIEWS, strip_views
 from ..target import Target
-from .materialize import in_place, reads_views, strided
+from .materialize import as_strided, is_fusible, readable_without_copy
 
-__all__ = ["KEPT_FOR", "Folding", "split_prelude"]
+__all__ = ["FOLD_REASON", "Folding", "hoist_parameter_cones"]
 
-KEPT_FOR = "kept_for"  #: parameter of a copy: why its memory is worth keeping
+FOLD_REASON = "kept_for"  #: parameter of a copy: why its memory is worth keeping
 _STORED = "every call would write it to memory"
-_SMALL = 64 << 10  #: bytes that are kept for whatever they save
-_NAMED = 12  #: nodes that a label looks at
-_FAR = 4096  #: nodes that are looked at below one value
+_SMALL_BYTES = 64 << 10  #: bytes that are kept for whatever they save
+_MAX_LABEL_NODES = 12  #: nodes that a label looks at
+_MAX_CONE_NODES = 4096  #: nodes that are looked at below one value
 
 
 @dataclass(frozen=True)
@@ -42,20 +42,20 @@ class Folding:
     """
 
     prelude: Graph
-    takes: tuple[int, ...]
-    rest: Graph
-    kept: tuple[tuple[str, str, int], ...]
+    prelude_inputs: tuple[int, ...]
+    remainder: Graph
+    folded_values: tuple[tuple[str, str, int], ...]
 
 
 @dataclass(frozen=True)
-class _Use:
+class _FoldCandidate:
     """A value that a call reads: the node whose memory is wanted, and whether every call would store it."""
 
     node: Node
     stored: bool
 
 
-def split_prelude(
+def hoist_parameter_cones(
     graph: Graph, fixed: Collection[int], target: Target, wants_kernel: Callable[[Node], bool]
 ) -> Folding | None:
     """Cut what is worth keeping off ``graph``; None if nothing is.
@@ -66,15 +66,15 @@ def split_prelude(
     """
     constant = constant_nodes(graph, fixed)
     kept: dict[Node, str] = {}
-    for use in _uses(graph, constant, wants_kernel):
+    for use in _candidates(graph, constant, wants_kernel):
         if use.node not in kept:
-            why = _worth(use, kept, target)
+            why = _why_hoist(use, kept, target)
             if why:
                 kept[use.node] = why
-    return _cut(graph, kept) if kept else None
+    return _partition(graph, kept) if kept else None
 
 
-def _uses(graph: Graph, constant: set[Node], wants_kernel: Callable[[Node], bool]) -> list[_Use]:
+def _candidates(graph: Graph, constant: set[Node], wants_kernel: Callable[[Node], bool]) -> list[_FoldCandidate]:
     """Where the rest of the graph reads something constant, operands before what is computed from them."""
     found: dict[Node, bool] = {}
     for node in graph.nodes:
@@ -84,21 +84,21 @@ def _uses(graph: Graph, constant: set[Node], wants_kernel: Callable[[Node], bool
         for k, operand in enumerate(node.inputs):
             if operand not in constant:
                 continue
-            stored = not reads_views(node) or (k == 0 and node.prim.name in ("take", "take_along"))
+            stored = not is_fusible(node) or (k == 0 and node.prim.name in ("take", "take_along"))
             if node.prim.family == "view":  # of several operands
-                stored, memory = False, behind(operand, PLAIN_VIEWS)
-            elif reads_views(node):
-                memory = behind(operand, PLAIN_VIEWS)
-            elif in_place(node, k, operand, generated):
-                view = strided(operand)
-                memory = view[0] if view is not None else behind(operand, RESHAPES)
+                stored, memory = False, strip_views(operand, SIMPLE_VIEWS)
+            elif is_fusible(node):
+                memory = strip_views(operand, SIMPLE_VIEWS)
+            elif readable_without_copy(node, k, operand, generated):
+                view = as_strided(operand)
+                memory = view[0] if view is not None else strip_views(operand, RESHAPES)
             else:
                 memory = operand
             found[memory] = found.get(memory, False) or stored
     for node in graph.outputs:
         if node in constant:
-            found.setdefault(behind(node, PLAIN_VIEWS), False)
-    return [_Use(n, found[n]) for n in sorted(found, key=lambda n: n.index)]
+            found.setdefault(strip_views(node, SIMPLE_VIEWS), False)
+    return [_FoldCandidate(n, found[n]) for n in sorted(found, key=lambda n: n.index)]
 
 
 @dataclass
@@ -106,8 +106,8 @@ class _Cone:
     """What computes a value: its operations, the bytes it reads, and whether it is more than one expression."""
 
     operations: int = 0
-    read: int = 0
-    apart: bool = False
+    bytes_read: int = 0
+    needs_kernel: bool = False
 
 
 def _cone(top: Node, kept: Collection[Node]) -> _Cone | None:
@@ -115,16 +115,16 @@ def _cone(top: Node, kept: Collection[Node]) -> _Cone | None:
     found, seen, stack = _Cone(), {top}, [(top, top.size)]
     while stack:
         node, size = stack.pop()
-        if len(seen) > _FAR:
+        if len(seen) > _MAX_CONE_NODES:
             return None
         if node.prim.name == "input" or (node is not top and node in kept):
-            found.read += size * node.dtype.size
+            found.bytes_read += size * node.dtype.size
             continue
         if node.prim.family == "elementwise":
             found.operations += node.size * node.prim.cost
         elif node.prim.family not in ("view", "leaf"):
             found.operations += max([node.size, *(i.size for i in node.inputs)]) * node.prim.cost
-            found.apart = True
+            found.needs_kernel = True
         for i in node.inputs:
             if i not in seen:
                 seen.add(i)
@@ -133,31 +133,31 @@ def _cone(top: Node, kept: Collection[Node]) -> _Cone | None:
     return found
 
 
-def _worth(use: _Use, kept: Collection[Node], target: Target) -> str:
+def _why_hoist(use: _FoldCandidate, kept: Collection[Node], target: Target) -> str:
     """Why a value is kept, '' if it is not worth its memory."""
     node = use.node
     if node.size == 0 or node.prim.name == "input":
         return ""
     if node.prim.name == "copy":  # simplify left those that are wanted in memory
-        return str(node.params.get(KEPT_FOR, _STORED))
+        return str(node.params.get(FOLD_REASON, _STORED))
     cone = _cone(node, kept)
     if cone is None:
         return ""
-    spared = cone.operations * target.op_seconds + (cone.read - node.type.nbytes) * target.byte_seconds
+    spared = cone.operations * target.op_seconds + (cone.bytes_read - node.type.nbytes) * target.byte_seconds
     if use.stored:  # the memory is no more than that which every call would write
         return _STORED
-    if cone.apart:
+    if cone.needs_kernel:
         return "every call would need a kernel for it"
     if not cone.operations or spared <= 0:
         return ""
-    if node.type.nbytes <= _SMALL:
+    if node.type.nbytes <= _SMALL_BYTES:
         return "every call would compute it"
     if spared >= node.type.nbytes * target.byte_seconds:
         return "reading it is less than computing it"
     return ""
 
 
-def _cut(graph: Graph, kept: dict[Node, str]) -> Folding:
+def _partition(graph: Graph, kept: dict[Node, str]) -> Folding:
     """The two graphs."""
     values = sorted(kept, key=lambda n: n.index)
     needed: set[Node] = set()
@@ -202,7 +202,7 @@ def _label(top: Node, kept: Collection[Node]) -> str:
     """What computes a value, for people: the last few primitives, and the operator that they are part of."""
     names: list[str] = []
     stack, seen = [top], {top}
-    while stack and len(seen) < _NAMED:
+    while stack and len(seen) < _MAX_LABEL_NODES:
         node = stack.pop(0)
         if node.prim.family != "leaf" and (node is top or node not in kept):
             names.append(node.prim.name)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Weights of dense layers in panels of columns, as the CPU's products read them fastest.
+"""Prepacked weights: those of dense layers in panels of columns, as the CPU's products read them fastest.
 
 A product is computed for some columns of the weight at a time. Where these lie side by side and aligned, row after row,
 every load is a whole vector, and no sum has to be folded across a vector at the end: with AVX-512 and beside several rows
@@ -19,19 +19,21 @@ from collections.abc import Collection
 from ..ir.graph import Builder, Graph, Node, constant_nodes
 from ..primitives import TABLE
 from ..target import Target
-from .parameter_folding import KEPT_FOR
+from .parameter_folding import FOLD_REASON
 from .rewrite import rewrite
 
-__all__ = ["DEEPEST", "PANELS", "pack_weights"]
+__all__ = ["MAX_PANEL_ROWS", "PANEL_ROW_BYTES", "prepack_weights"]
 
-PANELS = (512, 256)  #: bytes of a panel's row: of wide ones, of narrow ones
-DEEPEST = 2048  #: rows of a panel, at most: it is read again for every few rows of the other operand
-_ROWS = 8  #: of the other operand, at least, beside narrow panels
-_FEW = 4  #: rows up to which a library is not asked
-_WORK = 1 << 24  #: multiplications, at most, beside more rows: a library's threads compute larger products
+PANEL_ROW_BYTES = (512, 256)  #: bytes of a panel's row: of wide ones, of narrow ones
+MAX_PANEL_ROWS = 2048  #: rows of a panel, at most: it is read again for every few rows of the other operand
+_MIN_ROWS_OF_NARROW = 8  #: of the other operand, at least, beside narrow panels
+_FEW_ROWS = 4  #: rows up to which a library is not asked
+_MAX_MULTIPLICATIONS = (
+    1 << 24
+)  #: multiplications, at most, beside more rows: a library's threads compute larger products
 
 
-def pack_weights(graph: Graph, fixed: Collection[int], target: Target) -> Graph:
+def prepack_weights(graph: Graph, fixed: Collection[int], target: Target) -> Graph:
     """``graph`` with packed weights in its products, where ``target`` gains by it.
 
     Args:
@@ -41,7 +43,7 @@ def pack_weights(graph: Graph, fixed: Collection[int], target: Target) -> Graph:
         return graph
     constant = constant_nodes(graph, fixed)
     dots = (n for n in graph.nodes if n.prim.name == "dot")
-    chosen = {n: width for n in dots if (width := _width(n, constant, target.numeric == "fast"))}
+    chosen = {n: width for n in dots if (width := _panel_columns(n, constant, target.numeric == "fast"))}
     if not chosen:
         return graph
 
@@ -49,30 +51,35 @@ def pack_weights(graph: Graph, fixed: Collection[int], target: Target) -> Graph:
         if node not in chosen:
             return None
         x, weight = node.inputs
-        return _packed(b, new[x], new[weight], chosen[node])
+        return _packed_product(b, new[x], new[weight], chosen[node])
 
     return rewrite(graph, rule)
 
 
-def _width(dot: Node, constant: Collection[Node], fast: bool) -> int:
+def _panel_columns(dot: Node, constant: Collection[Node], fast: bool) -> int:
     """The columns of a panel; 0 if the weight stays as it is."""
     x, weight = dot.inputs
     if dot.ndim != 2 or not dot.dtype.is_float or dot.dtype.is_half or weight not in constant or x in constant:
         return 0
     (rows, depth), work = x.shape, dot.size * x.shape[1]
-    if work == 0 or depth > DEEPEST or weight.size * _FEW > _WORK or (rows > _FEW and work > _WORK):
+    if (
+        work == 0
+        or depth > MAX_PANEL_ROWS
+        or weight.size * _FEW_ROWS > _MAX_MULTIPLICATIONS
+        or (rows > _FEW_ROWS and work > _MAX_MULTIPLICATIONS)
+    ):
         return 0
-    wide, narrow = (nbytes // dot.dtype.size for nbytes in PANELS)
+    wide, narrow = (nbytes // dot.dtype.size for nbytes in PANEL_ROW_BYTES)
     if dot.shape[1] % wide == 0:
         return wide
-    return narrow if fast and rows >= _ROWS and dot.shape[1] % narrow == 0 else 0
+    return narrow if fast and rows >= _MIN_ROWS_OF_NARROW and dot.shape[1] % narrow == 0 else 0
 
 
-def _packed(b: Builder, x: Node, weight: Node, width: int) -> Node:
+def _packed_product(b: Builder, x: Node, weight: Node, width: int) -> Node:
     """``dot(x, weight)``, by panels."""
     (rows, depth), columns = x.shape, weight.shape[1]
     count = columns // width
     panels = b.transpose(b.reshape(b.transpose(weight, (1, 0)), (count, width, depth)), (0, 2, 1))
     each = b.broadcast(b.reshape(x, (1, rows, depth)), (count, rows, depth))
-    y = b.dot(each, b.apply(TABLE["copy"], (panels,), {KEPT_FOR: "products read it faster in panels of columns"}))
+    y = b.dot(each, b.apply(TABLE["copy"], (panels,), {FOLD_REASON: "products read it faster in panels of columns"}))
     return b.reshape(b.transpose(y, (1, 0, 2)), (rows, columns))

@@ -23,7 +23,7 @@ from ...dtypes import f32
 from ..ir.graph import NO_DERIVATIVE, Builder, Node, Params, Primitive
 from ..ir.types import TensorType, tensor_type
 
-__all__ = ["ROWS", "exchanged_shapes", "finished", "flipped", "is_forward", "padded"]
+__all__ = ["ROWS", "apply_epilogue", "exchanged_shapes", "flip_weight", "is_forward", "padded"]
 
 _CHUNK = 4 << 20  #: bytes of unfolded windows at a time: they stay in the cache
 _DEVICE_CHUNK = 128 << 20  #: on a GPU, where starting a product costs more than memory
@@ -65,7 +65,7 @@ def _infer_affine(types: Sequence[TensorType], params: Params) -> TensorType:
     return out
 
 
-def finished(xp: Any, y: Any, added: Sequence[Any], relu: bool) -> Any:
+def apply_epilogue(xp: Any, y: Any, added: Sequence[Any], relu: bool) -> Any:
     """``y`` (N, O, *S) with a bias (O,) and, if there is one, an array of its shape added, and relu; in its own memory."""
     bias, *residual = added
     y += bias.reshape((-1, *(1,) * (y.ndim - 2)))
@@ -79,7 +79,7 @@ def finished(xp: Any, y: Any, added: Sequence[Any], relu: bool) -> Any:
 def _evaluate_affine(xp: Any, inputs: Sequence[Any], params: Params, out: TensorType) -> Any:
     x, w, *added = (a.astype(xp.float32) for a in inputs) if out.dtype.short == "f16" else inputs
     wide = tensor_type(out.shape, f32) if out.dtype.short == "f16" else out
-    y = finished(xp, _evaluate(xp, (x, w), params, wide), added, params["relu"])
+    y = apply_epilogue(xp, _evaluate(xp, (x, w), params, wide), added, params["relu"])
     return y.astype(out.dtype.np, copy=False)
 
 
@@ -132,7 +132,7 @@ def _evaluate_data(xp: Any, inputs: Sequence[Any], params: Params, out: TensorTy
     return _evaluate(xp, (y, _turned(w, params["groups"])), params, out)
 
 
-def flipped(b: Builder, w: Node, groups: int) -> Node:
+def flip_weight(b: Builder, w: Node, groups: int) -> Node:
     """(O, C/g, *K) -> (C, O/g, *K) with the spatial axes reversed."""
     o, c, *k = w.shape
     w = b.reverse(w, axes=tuple(range(2, w.ndim)))
@@ -155,7 +155,7 @@ def _vjp(b: Builder, g: Node, y: Node, inputs: Sequence[Node], params: Params) -
         forth.append((low, kernel - 1 + result - source - low))
     dx = b.conv(
         g,
-        flipped(b, w, groups),
+        flip_weight(b, w, groups),
         stride=params["base_dilate"],
         low=tuple(lo for lo, _ in back),
         high=tuple(hi for _, hi in back),

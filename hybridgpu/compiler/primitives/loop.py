@@ -27,7 +27,7 @@ from ...dtypes import DType, f64, from_short
 from ..ir.graph import RANDOM_STATE, Builder, Graph, Node, Params, Primitive, reachable
 from ..ir.types import TensorType, tensor_type
 
-__all__ = ["ROWS", "drive", "inline", "loop"]
+__all__ = ["ROWS", "inline", "loop", "run_loop"]
 
 
 _RUNS: WeakKeyDictionary[Graph, dict[Any, Any]] = WeakKeyDictionary()  # body -> what was made of it
@@ -206,7 +206,7 @@ def _infer(types: Sequence[TensorType], params: Params) -> TensorType:
 # -- running
 
 
-def drive(
+def run_loop(
     xp: Any,
     operands: Sequence[Any],
     params: Params,
@@ -269,7 +269,7 @@ def _evaluate(xp: Any, inputs: Sequence[Any], params: Params, out: TensorType) -
             target[...] = value
 
     packed = xp.empty(out.shape, out.dtype.np)
-    drive(xp, inputs, params, _types(body.outputs), packed, step, wide)
+    run_loop(xp, inputs, params, _types(body.outputs), packed, step, wide)
     return packed
 
 
@@ -365,8 +365,8 @@ class _Reverse:
         wanted = tuple(t.dtype.is_float for t in types)
         made = _derivative(self.body, kept, given, wanted)
         known = self._arguments(kept, given)
-        results = inline(self.step, made.graph, [known(k) for k in made.takes])
-        part = [None if k is None else results[k] for k in made.gives]
+        results = inline(self.step, made.graph, [known(k) for k in made.input_positions])
+        part = [None if k is None else results[k] for k in made.output_positions]
         table = iter(part)
         found = [next(table) if w else None for w in wanted]
 

@@ -15,15 +15,15 @@ from ...dtypes import f32
 from ..ir.graph import NO_DERIVATIVE, Builder, Node, Params, Primitive
 from ..ir.types import TensorType, tensor_type
 
-__all__ = ["ARRANGED", "PLAIN_VIEWS", "RESHAPES", "ROWS", "behind"]
+__all__ = ["PERMUTING_VIEWS", "RESHAPES", "ROWS", "SIMPLE_VIEWS", "strip_views"]
 
 #: views that arrange, repeat, leave out or narrow elements of one array, without overlaps as those of windows
-PLAIN_VIEWS = ("reshape", "broadcast", "transpose", "slice", "reverse", "narrow")
-ARRANGED = ("reshape", "transpose", "reverse")  #: views that arrange all elements of the array behind them anew
+SIMPLE_VIEWS = ("reshape", "broadcast", "transpose", "slice", "reverse", "narrow")
+PERMUTING_VIEWS = ("reshape", "transpose", "reverse")  #: views that arrange all elements of the array behind them anew
 RESHAPES = ("reshape",)  #: views that share memory with the array behind them, in the same order
 
 
-def behind(node: Node, views: Collection[str] | None = None) -> Node:
+def strip_views(node: Node, views: Collection[str] | None = None) -> Node:
     """The node that ``node`` is a view of: the first one behind it that is none of ``views`` (of any of one array)."""
     while node.prim.family == "view" and (len(node.inputs) == 1 if views is None else node.prim.name in views):
         node = node.inputs[0]

@@ -12,7 +12,7 @@ from math import prod
 
 from ..ir.indexing import Expr, Quotient, Remainder, Var, divide, modulo, of_var
 from ..passes.fuse.group import split_point
-from ..size_buckets import SHORT
+from ..size_buckets import MIN_SPLIT_EXTENT
 from .index_set_splitting import MAX_CONDITIONS
 from .scalar import Scalar, ScalarProgram
 
@@ -79,7 +79,7 @@ def _collapsed(program: ScalarProgram, variables: list[Var]) -> list[Var]:
         outer, inner = variables[k], variables[k + 1]
         tests = {c.expr for s in program.scalars for c in s.conditions if c.expr.terms == ((outer, 1),)}
         points = prod(v.extent for v in variables[k:])
-        few = not program.reduced and len(tests) <= MAX_CONDITIONS and points >= SHORT * (2 * len(tests) + 1)
+        few = not program.reduced and len(tests) <= MAX_CONDITIONS and points >= MIN_SPLIT_EXTENT * (2 * len(tests) + 1)
         moved = _shifted_row_loads(program, outer, inner) if tests and few else {}
         found = {moved.get(s, s.offset) for s in program.scalars if s.op == "load"}
         found = found.union(e for e in program.expressions() if e not in {s.offset for s in moved})

@@ -17,8 +17,8 @@ from ..ir.graph import Node
 from ..ir.indexing import Var
 from ..passes.fuse import FusionPlan, Group, Refusal
 from ..passes.fuse.group import label, label_pair
-from ..passes.materialize import strided
-from ..primitives.views import behind
+from ..passes.materialize import as_strided
+from ..primitives.views import strip_views
 from ..target import Target
 from .matmul.matmul import contiguous_along_k
 from .prologue import ComputedOperand, computed_operand, panel_columns, panel_rows, strided_array, strided_in_rows
@@ -86,7 +86,7 @@ def _uses(reader: Group, node: Node, target: Target) -> Iterator[_Use]:
     product = reader.contraction
     if product is None:
         return
-    positions = [k for k, operand in enumerate(product.inputs) if behind(operand) is node]
+    positions = [k for k, operand in enumerate(product.inputs) if strip_views(operand) is node]
     if product.prim.name == "conv":
         from .conv.backward_filter import wants_backward_filter_kernel
 
@@ -230,7 +230,7 @@ def _panel_prologue_cost(producer: Group, use: _Use, dot: Node, both: bool) -> _
 
 def _strides(operand: Node) -> tuple[int, int]:
     """The strides of an operand in memory: from row to row, and from column to column."""
-    found = strided(operand)
+    found = as_strided(operand)
     assert found is not None
     _, variables, offset = found
     along, across = (offset.coefficient(v) for v in variables[-2:])

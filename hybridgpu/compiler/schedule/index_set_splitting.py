@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ..ir.graph import Node
-from ..ir.indexing import Condition, Expr, Opaque, Var, const, substitute
+from ..ir.indexing import Condition, Expr, IndirectIndex, Var, const, substitute
 from .scalar import Scalar, ScalarProgram, Store, is_combine
 
 __all__ = ["MAX_CONDITIONS", "bit_copies", "breakpoints", "live_scalars", "outer_breakpoint_axis", "restrict"]
@@ -55,12 +55,12 @@ def restrict(
     table = {var: Expr(((part, 1),)) if part else const(begin)}
     made: dict[Scalar, Scalar] = {}
     loads: dict[object, Scalar] = {}
-    reads: dict[Scalar, Opaque] = {}
+    reads: dict[Scalar, IndirectIndex] = {}
 
-    def opaque(atom: Opaque) -> Expr:
+    def opaque(atom: IndirectIndex) -> Expr:
         new = made[atom.value]
         if new is not atom.value:
-            atom = reads.setdefault(new, Opaque(new, atom.low, atom.high))
+            atom = reads.setdefault(new, IndirectIndex(new, atom.low, atom.high))
         return Expr(((atom, 1),))
 
     def renew(e: Expr) -> Expr:
@@ -143,7 +143,7 @@ def _indirect_positions(e: Expr) -> list[Scalar]:
     """The scalars that hold the run-time positions in ``e``."""
     found: list[Scalar] = []
     for atom, _ in e.terms:
-        if isinstance(atom, Opaque):
+        if isinstance(atom, IndirectIndex):
             found.append(atom.value)
         elif not isinstance(atom, Var):
             found += _indirect_positions(atom.expr)

@@ -17,11 +17,11 @@ import numpy as np
 
 from ...dataclass import dataclass, field
 from ...dtypes import DType
-from ..ir.dynamic_constants import Last, Share
+from ..ir.dynamic_constants import LastIndex, Reciprocal
 from ..ir.graph import Node
-from ..ir.indexing import Expr, Opaque, Quotient, Remainder, Var, of_var
+from ..ir.indexing import Expr, IndirectIndex, Quotient, Remainder, Var, of_var
 from ..primitives import TABLE
-from ..size_buckets import FEWEST
+from ..size_buckets import MIN_DYNAMIC_EXTENT
 from ..target import Target
 from .runtime_args import RuntimeArgs
 from .scalar import Scalar, ScalarProgram, Store, is_combine
@@ -208,9 +208,9 @@ class CWriter:
             if s in self.names:
                 continue
             if s.op == "const":
-                if self.allows_dynamic and isinstance(s.value, Share):
+                if self.allows_dynamic and isinstance(s.value, Reciprocal):
                     self.names[s] = self.reciprocal(s)
-                elif self.allows_dynamic and isinstance(s.value, Last):
+                elif self.allows_dynamic and isinstance(s.value, LastIndex):
                     self.names[s] = f"({s.dtype.compute}){self.runtime_args.last_index(s.value)}"
                 else:
                     self.names[s] = literal(s.value, s.dtype)
@@ -254,14 +254,14 @@ class CWriter:
             text = self.atom(atom)
             if (
                 rest
-                and c >= FEWEST
+                and c >= MIN_DYNAMIC_EXTENT
                 and isinstance(atom, Var)
                 and atom.name in self.dynamic_axes & self.literal_axes
                 and rest % c == 0
             ):
                 text, rest = f"({text} {'-' if rest < 0 else '+'} {abs(rest) // c})", 0  # where a part begins
             far = near and (c > near or (k == 0 and self.is_delinearized(atom)))
-            if c >= FEWEST and (far or (self.is_dynamic(atom) and c != row)):
+            if c >= MIN_DYNAMIC_EXTENT and (far or (self.is_dynamic(atom) and c != row)):
                 name = self.atom(atom) if isinstance(atom, Var) else ""
                 text = f"{text} * {self.runtime_args.stride(c, name)}"
             elif c == -1:
@@ -280,7 +280,9 @@ class CWriter:
         larger batch, and every slice has the same text. So is how far a part of a join or pad is moved.
         """
         shifted = (
-            self.split_axis is not None and abs(e.const) >= FEWEST and self.split_axis.name in (v.name for v in e.vars)
+            self.split_axis is not None
+            and abs(e.const) >= MIN_DYNAMIC_EXTENT
+            and self.split_axis.name in (v.name for v in e.vars)
         )
         beyond = e.const > e.high - e.low
         if not self.allows_dynamic or not (e.terms or matrix) or not e.affine or not (beyond or shifted):
@@ -290,12 +292,14 @@ class CWriter:
 
     def extent(self, v: Var) -> str:
         """C text of the extent of ``v``."""
-        dynamic = v.name in self.dynamic_axes and v.name not in self.literal_axes and v.extent >= FEWEST
+        dynamic = v.name in self.dynamic_axes and v.name not in self.literal_axes and v.extent >= MIN_DYNAMIC_EXTENT
         return self.runtime_args.extent(v) if dynamic else str(v.extent)
 
     def boundary(self, value: int) -> str:
         """C text of a value of the outermost variable at which something else begins."""
-        return str(value) if self.split_axis is None or value < FEWEST else self.runtime_args.boundary(value)
+        return (
+            str(value) if self.split_axis is None or value < MIN_DYNAMIC_EXTENT else self.runtime_args.boundary(value)
+        )
 
     def is_dynamic(self, atom: Any) -> bool:
         """True for a variable whose extent is an argument, and for a part of one."""
@@ -307,12 +311,12 @@ class CWriter:
         """True for a part of the position of a row, by an extent that is an argument."""
         if not isinstance(atom, (Quotient, Remainder)):
             return False
-        return atom.by >= FEWEST and any(atom.expr == of_var(v) for v in self.delinearized_axes)
+        return atom.by >= MIN_DYNAMIC_EXTENT and any(atom.expr == of_var(v) for v in self.delinearized_axes)
 
     def atom(self, atom: Any) -> str:
         if isinstance(atom, Var):
             return self.renamed.get(atom, atom.name)
-        if isinstance(atom, Opaque):
+        if isinstance(atom, IndirectIndex):
             return f"(Index){self.names[atom.value]}"
         inner, by = self.expr(atom.expr), str(atom.by)
         if self.is_delinearized(atom):

@@ -12,7 +12,7 @@ from __future__ import annotations
 from math import prod
 
 from ...dataclass import dataclass, field
-from ..ir.indexing import Expr, Opaque, Quotient, Remainder, Var, of_var
+from ..ir.indexing import Expr, IndirectIndex, Quotient, Remainder, Var, of_var
 from .kernel import COMBINE, CWriter, Statement
 from .scalar import Reduction, Scalar, ScalarProgram, Store
 
@@ -462,7 +462,7 @@ def _is_increasing(e: Expr, variables: list[Var]) -> bool:
 def _indirect_positions(e: Expr) -> list[Scalar]:
     found: list[Scalar] = []
     for atom, _ in e.terms:
-        if isinstance(atom, Opaque):
+        if isinstance(atom, IndirectIndex):
             found.append(atom.value)
         elif isinstance(atom, (Quotient, Remainder)):
             found += _indirect_positions(atom.expr)

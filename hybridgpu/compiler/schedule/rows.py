@@ -13,7 +13,7 @@ from math import prod
 
 from ..ir.graph import Node
 from ..ir.indexing import Expr, Var
-from ..size_buckets import FEWEST
+from ..size_buckets import MIN_DYNAMIC_EXTENT
 from ..target import Target
 from .cpu.loop_nests import TooManyStatements
 from .cpu.pooling_tiles import tile_pooling_windows
@@ -173,7 +173,9 @@ def _is_outer_reduction(program: ScalarProgram, rows: list[Var]) -> bool:
 
 def _small_windows(program: ScalarProgram, row: Var) -> bool:
     """True if small windows slide over the data: neighbouring rows overlap or follow each other closely."""
-    if program.reduced[0].extent >= FEWEST and is_outermost(program, program.reduced[0]):  # a sum over the batch
+    if program.reduced[0].extent >= MIN_DYNAMIC_EXTENT and is_outermost(
+        program, program.reduced[0]
+    ):  # a sum over the batch
         return False
     offsets = [s.offset for s in program.scalars if s.op == "load" and s.offset and s.vars & set(program.reduced)]
     return bool(offsets) and all(_slides(program, e, row) for e in offsets)

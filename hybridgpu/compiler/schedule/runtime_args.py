@@ -14,9 +14,9 @@ import numpy as np
 
 from ...dataclass import dataclass, field
 from ...dtypes import DType
-from ..ir.dynamic_constants import Share
+from ..ir.dynamic_constants import Reciprocal
 from ..ir.indexing import Expr, Quotient, Remainder, Var
-from ..size_buckets import FEWEST
+from ..size_buckets import MIN_DYNAMIC_EXTENT
 from .scalar import ScalarProgram
 
 __all__ = [
@@ -101,7 +101,7 @@ class RuntimeArgs:
         self.lines[f"const {dtype.storage} {name}[1] = {{{text}}};"] = None
         return name
 
-    def reciprocal(self, value: Share, dtype: DType) -> str:
+    def reciprocal(self, value: Reciprocal, dtype: DType) -> str:
         """The parameter that holds the bits of one over a number of elements."""
         key = value.count, dtype
         if key not in self._reciprocals:
@@ -131,7 +131,7 @@ def _outermost(e: Expr, var: Var) -> bool:
 def dynamic_outer_reduction(program: ScalarProgram, rows: list[Var], columns: bool) -> Var | None:
     """The outermost variable of what is reduced, if its extent may be an argument; None if it is better a literal."""
     first = program.reduced[0]
-    if first.extent < FEWEST:
+    if first.extent < MIN_DYNAMIC_EXTENT:
         return None
     if not columns and len(program.reduced) == 1:  # elements of one row are an array as a whole, or one of many rows
         return first if prod(v.extent for v in rows) == 1 else None
@@ -148,7 +148,7 @@ def dynamic_axes(program: ScalarProgram, inner: Var, tested: frozenset[Var] = fr
     tests, around = _condition_terms(program), [v for v in program.vars if v is not inner]
     joined = any(tests <= {((v, 1),)} for v in program.vars) and any(likely_dynamic(v.extent) for v in around)
     known = joined or tests <= {((v, 1),) for v in tested if v is not inner}
-    if inner.extent < FEWEST or len(around) < 2 or not known or not _contiguous_along(program, inner):
+    if inner.extent < MIN_DYNAMIC_EXTENT or len(around) < 2 or not known or not _contiguous_along(program, inner):
         return frozenset()
     return frozenset(v.name for v in around)
 
@@ -273,7 +273,7 @@ def reduces_outermost(left: tuple[int, int], right: tuple[int, int], terms: int)
 
     ``left`` and ``right`` are their strides in memory, row and column.
     """
-    return left[0] <= left[1] != 1 and right[1] < right[0] and terms >= FEWEST
+    return left[0] <= left[1] != 1 and right[1] < right[0] and terms >= MIN_DYNAMIC_EXTENT
 
 
 def next_power_of_two(extent: int) -> int:

@@ -20,14 +20,14 @@ from ..ir.indexing import (
     Condition,
     Expr,
     Index,
-    Opaque,
+    IndirectIndex,
     Var,
     all_vars,
     const,
     linearize,
     of_var,
-    operands,
     substitute,
+    view_operands,
 )
 from ..passes.fuse.group import CONTRACTIONS, Group, reduction_operand_index, scatter_destination, scatter_positions
 from ..passes.materialize import SCATTERS
@@ -163,7 +163,7 @@ class ScalarProgram:
             if s.offset is not None:
                 s.offset = renew(s.offset)
             if s.conditions:
-                s.conditions = tuple(Condition(renew(c.expr), c.bound).plain() for c in s.conditions)
+                s.conditions = tuple(Condition(renew(c.expr), c.bound).simplified() for c in s.conditions)
             s.vars = renew_vars(s.vars)
         for store in self.stores:
             store.offset = renew(store.offset)
@@ -206,7 +206,7 @@ class _Evaluator:
         """What must be evaluated before ``key`` can be built."""
         node, index, conditions = key
         if node.prim.family == "view":
-            return [(o.node, o.index, _conjunction(conditions, o.conditions)) for o in operands(node, index)]
+            return [(o.node, o.index, _conjunction(conditions, o.conditions)) for o in view_operands(node, index)]
         if node not in self.group.index_of:
             return []
         name = node.prim.name
@@ -246,11 +246,11 @@ class _Evaluator:
         place = scatter_destination(node, index, Expr(((row, 1),)))
         return Store(node, self.value(updates, index), linearize(place, node.shape), scattered=True)
 
-    def indirect_index(self, position: Scalar, extent: int) -> Opaque:
+    def indirect_index(self, position: Scalar, extent: int) -> IndirectIndex:
         key = ("opaque", position, extent)
         found = self.interned.get(key)
         if found is None:
-            found = self.interned[key] = Opaque(position, 0, max(extent - 1, 0))  # type: ignore[assignment]
+            found = self.interned[key] = IndirectIndex(position, 0, max(extent - 1, 0))  # type: ignore[assignment]
         return found  # type: ignore[return-value]
 
     def build(self, key: _Key) -> Scalar:
@@ -284,7 +284,7 @@ class _Evaluator:
         return self.compute(node, args)
 
     def build_view(self, node: Node, index: Index, conditions: tuple[Condition, ...]) -> Scalar:
-        parts = operands(node, index)
+        parts = view_operands(node, index)
         values = [self.memo[(o.node, o.index, _conjunction(conditions, o.conditions))] for o in parts]
         if node.prim.name in ("pad", "unwindows"):
             if not parts[0].conditions:

@@ -14,7 +14,7 @@ from typing import Any
 from ..ir.graph import Node
 from ..ir.indexing import Var
 from ..passes.reductions.scatter_cost import choose_config, estimate_library_seconds, scatter_workload
-from ..primitives.views import RESHAPES, behind
+from ..primitives.views import RESHAPES, strip_views
 from ..target import Target
 from .collapse_axes import collapse_axes
 from .cpu.loop_nests import build_loops
@@ -76,7 +76,7 @@ def schedule_scatter(
         if table.prim.name == "full":
             fill = literal(table.params["value"], scatter.dtype)
         else:
-            before = behind(table, RESHAPES)
+            before = strip_views(table, RESHAPES)
             writer.pointers.setdefault(before, f"x{len(writer.pointers)}")
     whole = [before] if before else []
     epilogue = Epilogue(after, writer, scatter) if after else None

@@ -13,7 +13,7 @@ from math import gcd, prod
 from ...dataclass import dataclass
 from ..devices.cpu import CpuConstants
 from ..ir.indexing import Expr, Var
-from ..size_buckets import alike
+from ..size_buckets import bucket
 from .runtime_args import likely_dynamic
 from .scalar import Scalar, ScalarProgram
 
@@ -88,7 +88,7 @@ def choose_tiling(program: ScalarProgram, conditions: bool = False, cached: bool
 def bucketed_points(program: ScalarProgram) -> int:
     """The points of a kernel as they decide: the number of outermost ones, an argument, as in a batch of few sizes."""
     first, *rest = (v.extent for v in program.vars)
-    return alike(first) * prod(rest)
+    return bucket(first) * prod(rest)
 
 
 def tiling_of_axes(

@@ -8,7 +8,7 @@ from typing import Any
 from compiler.cases.table import case
 
 from hybridgpu.compiler.ir import Builder, Node
-from hybridgpu.compiler.ir.dynamic_constants import Share
+from hybridgpu.compiler.ir.dynamic_constants import Reciprocal
 
 
 @case("f32[16,20]", "f32[16,12]")
@@ -26,10 +26,10 @@ def slope_of_zeros(b: Builder, g: Node, h: Node) -> Node:
 @case("f32[9,6]")
 def share_of_rows(b: Builder, x: Node) -> Node:
     """Bits of a constant are an argument."""
-    return b.tanh(x) * Share(9)
+    return b.tanh(x) * Reciprocal(9)
 
 
 @case("f32[7,6]", "f64[9,5]", "f32[11,4]")
 def shares(b: Builder, x: Node, y: Node, z: Node) -> Any:
     """The same in kernels that share a launch."""
-    return b.tanh(x) * Share(7), b.tanh(y) * Share(9), b.tanh(z) * Share(11)
+    return b.tanh(x) * Reciprocal(7), b.tanh(y) * Reciprocal(9), b.tanh(z) * Reciprocal(11)

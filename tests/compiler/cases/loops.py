@@ -96,7 +96,7 @@ def looped_slopes(b: Builder, *x: Node) -> Any:
     s = b.nested()
     inputs = [s.input(n.type, f"x{k}") for k, n in enumerate(x[:-1])]
     made = differentiate(s.finish(lstm(s, *inputs)[:1]), [], [True], [True] * 4)
-    return inline(b, made.graph, [x[k] for k in made.takes])
+    return inline(b, made.graph, [x[k] for k in made.input_positions])
 
 
 @case("f32[3,3,5]", "f32[3,5]", "f32[5,5]", resident="always", persistent_cluster=0)

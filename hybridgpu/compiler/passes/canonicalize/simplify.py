@@ -20,7 +20,7 @@ from ....dtypes import bool_
 from ...ir.graph import Builder, Graph, Node, to_scalar
 from ...ir.types import tensor_type
 from ...primitives import TABLE
-from ...primitives.views import PLAIN_VIEWS
+from ...primitives.views import SIMPLE_VIEWS
 from ..concat.split_wide_concats import NO_RECOMPUTE
 from ..pooling import disjoint_windows
 from ..rewrite import rewrite
@@ -106,7 +106,7 @@ def _fold(b: Builder, node: Node, inputs: Sequence[Node]) -> Node | None:
         with np.errstate(all="ignore"):
             value = node.prim.evaluate(np, arrays, node.params, scalar)
         return b.full(node.shape, value.item(), node.dtype)
-    if node.prim.name in PLAIN_VIEWS:
+    if node.prim.name in SIMPLE_VIEWS:
         return b.full(node.shape, inputs[0].params["value"], node.dtype)
     return None
 

@@ -20,7 +20,7 @@ from ...devices.gpu import GpuConstants
 from ...ir.graph import Builder, Graph, Node
 from ...ir.indexing import Expr, Index, const
 from ...primitives import TABLE
-from ...primitives.views import RESHAPES, behind
+from ...primitives.views import RESHAPES, strip_views
 from ...target import Target
 from ..fuse import FusionPlan, Group, Refusal
 from ..fuse.group import label_pair
@@ -241,7 +241,9 @@ def _candidate_of(stored: Node, group: Group, kernels: _Context, refused: list[R
             continue
         if node.prim.family != "elementwise" or node not in group.index_of:
             continue
-        inner = node.inputs if node is not stored or node.prim.name != "copy" else [behind(node.inputs[0], RESHAPES)]
+        inner = (
+            node.inputs if node is not stored or node.prim.name != "copy" else [strip_views(node.inputs[0], RESHAPES)]
+        )
         new = [i for i in inner if i not in seen]
         seen.update(new)
         stack += reversed(new)
@@ -255,7 +257,7 @@ def _savings(whole: Node, stored: Node, group: Group, kernels: _Context, refused
     axis = whole.params["axis"]
     alone = prod(whole.shape[:axis]) == 1
     for k, operand in enumerate(whole.inputs):
-        source = behind(operand, RESHAPES)
+        source = strip_views(operand, RESHAPES)
         if source.prim.family in ("view", "leaf"):
             continue
         read = group.backward_slice(source)[1] if source in group.index_of else [source]
@@ -325,15 +327,15 @@ def _rewrite(
             made = join.savings[first].sources if first in join.savings else ()
             mine[first] = value, frozenset(new[n] for n in made)
         new[node] = b.reshape(b.apply(TABLE["join"], operands, {"axis": join.axis}), node.shape)
-    graph = b.finish([behind(new[o], RESHAPES) for o in ready.graph.outputs], ready.graph.name)
+    graph = b.finish([strip_views(new[o], RESHAPES) for o in ready.graph.outputs], ready.graph.name)
     left = set(graph.nodes)
-    return Materialized(graph, ready.types, frozenset(new[n] for n in ready.generated_dots) & left), parts
+    return Materialized(graph, ready.output_types, frozenset(new[n] for n in ready.generated) & left), parts
 
 
 def _is_sole_use(stored: Node, whole: Node, k: int, uses: dict[Node, list[Node]], outputs: Collection[Node]) -> bool:
     """Whether nothing but the join ``whole``, which is ``stored``, reads its ``k``-th operand, or stores anything of it."""
     operand = whole.inputs[k]
-    if stored.prim.name != "copy" or behind(stored.inputs[0], RESHAPES) is not whole:
+    if stored.prim.name != "copy" or strip_views(stored.inputs[0], RESHAPES) is not whole:
         return False
     if operand.prim.family in ("view", "leaf") or operand in outputs or operand.prim.name in SCATTERS:
         return False
@@ -351,7 +353,7 @@ def _operand_slice(b: Builder, new: dict[Node, Node], join: _Candidate, first: i
     def inner(node: Node) -> Sequence[Node]:
         """What has to be cut before ``node``, if its operands are."""
         if node is join.stored and node.prim.name == "copy":
-            return [behind(node.inputs[0], RESHAPES)] if node.shape != whole.shape else node.inputs
+            return [strip_views(node.inputs[0], RESHAPES)] if node.shape != whole.shape else node.inputs
         made = node.prim.family == "elementwise" and node in join.group.index_of
         return node.inputs if made else ()
 

@@ -19,11 +19,11 @@ from math import prod
 from ....dataclass import dataclass
 from ...ir.graph import Graph, Node
 from ...ir.indexing import Expr, Index, Var, all_vars, linearize, of_var
-from ...primitives.views import RESHAPES, behind
-from ...size_buckets import alike, enlarged
+from ...primitives.views import RESHAPES, strip_views
+from ...size_buckets import bucket, bucket_scale
 from ...target import Target
 from ..concat.split_wide_concats import ALWAYS_RECOMPUTE, NO_RECOMPUTE, NO_RECOMPUTE_REASONS
-from ..materialize import PRODUCTS, SCATTERS, exchanged, reads_views
+from ..materialize import PRODUCTS, SCATTERS, batch_channel_swapped, is_fusible
 from .conv_pool import why_not_pooled
 from .full_reductions import merge_full_reductions
 from .group import CONTRACTIONS, Group, Refusal, change_basis, label, label_pair, row_major_vars
@@ -116,7 +116,9 @@ def _assign_group(state: State, node: Node) -> None:
         group.library = node
         state.group_of[node] = group
         for i in node.inputs:
-            read = exchanged(node, i) or (behind(i) if node.prim.name in PRODUCTS else behind(i, RESHAPES))
+            read = batch_channel_swapped(node, i) or (
+                strip_views(i) if node.prim.name in PRODUCTS else strip_views(i, RESHAPES)
+            )
             group.reads.setdefault(read, [])
             group.must_be_materialized[read] = node
             state.readers.setdefault(read, {})[group] = None
@@ -217,7 +219,7 @@ def _record_refusals(state: State, node: Node, readers: list[Group], rule: str, 
 def _is_generated(state: State, node: Node) -> bool:
     if node.prim.name in CONTRACTIONS or node.prim.name in SCATTERS:
         return node in state.generated
-    return node.prim.name == "random_bits" or reads_views(node)
+    return node.prim.name == "random_bits" or is_fusible(node)
 
 
 def _add_reduced_vars(group: Group, node: Node) -> list[Var]:
@@ -311,12 +313,12 @@ def _try_join_elementwise(state: State, group: Group, node: Node, needed_elsewhe
 
 def _reads_wide_concat(node: Node) -> bool:
     """True if ``node`` reads a join of several arrays, or of joins: each element would be chosen among all of them."""
-    for i in map(behind, node.inputs):
+    for i in map(strip_views, node.inputs):
         stack, count = [i], 0
         while stack and count < _MIN_WIDE_CONCAT:
             n = stack.pop()
             if n.prim.name == "concat":
-                stack += map(behind, n.inputs)
+                stack += map(strip_views, n.inputs)
             else:
                 count += 1
         if count >= _MIN_WIDE_CONCAT:
@@ -328,7 +330,7 @@ def _depends_on_reduction(node: Node) -> bool:
     """True if a reduction is part of what ``node`` is made of, as the mean is of a deviation from it."""
     stack, seen = [node], {node}
     while stack:
-        for i in map(behind, stack.pop().inputs):
+        for i in map(strip_views, stack.pop().inputs):
             if i.prim.family == "reduce":
                 return True
             if i.prim.family == "elementwise" and i not in seen:
@@ -386,7 +388,7 @@ def _recompute_refusal(state: State, group: Group, node: Node, needed_elsewhere:
     extra = (executed - node.size) * recompute_cost(node)
     ways = _CONCAT_TRIPS if target.name == "cpu" and group.read_fraction.get(node, 1.0) < 1 else 2
     saved = ways * node.type.nbytes * target.byte_seconds * (0 if needed_elsewhere else 1)
-    saved += target.launch_seconds / enlarged(node.shape)
+    saved += target.launch_seconds / bucket_scale(node.shape)
     if extra * target.op_seconds > saved + node.type.nbytes * target.byte_seconds:
         return Refusal(
             node,
@@ -426,7 +428,7 @@ def _scaled_to_bucket(times: int, loops: Sequence[Var], used: frozenset[Var]) ->
     """``times`` scaled to the size bucket of the batch, if an outermost loop alone repeats it."""
     if not loops or loops[0] in used:
         return times
-    return times // loops[0].extent * alike(loops[0].extent)
+    return times // loops[0].extent * bucket(loops[0].extent)
 
 
 def _try_join_reduction(state: State, group: Group, node: Node, needed_elsewhere: bool) -> Refusal | None:

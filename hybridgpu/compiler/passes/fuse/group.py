@@ -17,7 +17,7 @@ from ...ir.indexing import (
     ZERO,
     Expr,
     Index,
-    Opaque,
+    IndirectIndex,
     Operand,
     Quotient,
     Remainder,
@@ -28,10 +28,10 @@ from ...ir.indexing import (
     linearize,
     modulo,
     of_var,
-    operands,
     substitute,
+    view_operands,
 )
-from ...primitives.views import behind
+from ...primitives.views import strip_views
 from ..materialize import SCATTERS
 
 __all__ = [
@@ -158,7 +158,7 @@ class Group:
         found |= dict.fromkeys(self.index_of)
         for k, producer in self.prologues.items():
             assert self.contraction is not None
-            found |= dict.fromkeys(producer.backward_slice(behind(self.contraction.inputs[k]))[0])
+            found |= dict.fromkeys(producer.backward_slice(strip_views(self.contraction.inputs[k]))[0])
         return list(found)
 
     @property
@@ -209,12 +209,12 @@ class Group:
     def replace(self, table: dict[Var, Expr]) -> None:
         """Substitute loop variables in every index."""
         cache: dict[Index, Index] = {}
-        read: dict[Opaque, Expr] = {}
+        read: dict[IndirectIndex, Expr] = {}
 
-        def renew_read(atom: Opaque) -> Expr:
+        def renew_read(atom: IndirectIndex) -> Expr:
             if atom not in read:
                 used = all_vars(substitute(of_var(v), table) for v in atom.value.vars)
-                read[atom] = Expr(((Opaque(_RuntimeIndex(used), atom.low, atom.high), 1),))
+                read[atom] = Expr(((IndirectIndex(_RuntimeIndex(used), atom.low, atom.high), 1),))
             return read[atom]
 
         def renew(index: Index) -> Index:
@@ -315,22 +315,22 @@ def reads_of(group: Group, node: Node, index: Index) -> list[Read]:
     if name == "take":
         axis, at = node.params["axis"], node.inputs[1]
         inner = index[axis : axis + at.ndim]
-        row = Expr(((Opaque(_RuntimeIndex(all_vars(inner)), 0, node.inputs[0].shape[axis] - 1), 1),))
+        row = Expr(((IndirectIndex(_RuntimeIndex(all_vars(inner)), 0, node.inputs[0].shape[axis] - 1), 1),))
         return resolve_views(at, inner) + resolve_views(node.inputs[0], (*index[:axis], row, *index[axis + at.ndim :]))
     if name == "take_along":
         axis, at = node.params["axis"], node.inputs[1]
-        row = Expr(((Opaque(_RuntimeIndex(all_vars(index)), 0, node.inputs[0].shape[axis] - 1), 1),))
+        row = Expr(((IndirectIndex(_RuntimeIndex(all_vars(index)), 0, node.inputs[0].shape[axis] - 1), 1),))
         return resolve_views(at, index) + resolve_views(node.inputs[0], (*index[:axis], row, *index[axis + 1 :]))
     if node.prim.family == "reduce":
         return resolve_views(node.inputs[0], reduction_operand_index(group, node, index))
     if name == "random_bits":
         return [Read(node.inputs[0], (ZERO,), False)]
     if name in CONTRACTIONS:
-        return [Read(behind(i), (), False) for i in node.inputs]
+        return [Read(strip_views(i), (), False) for i in node.inputs]
     if name in SCATTERS:
         *table, updates, at = node.inputs
         found = resolve_views(at, scatter_positions(node, index)) + resolve_views(updates, index)
-        return found + [Read(behind(i), (), False) for i in table if i.prim.name != "full"]
+        return found + [Read(strip_views(i), (), False) for i in table if i.prim.name != "full"]
     raise AssertionError(f"{name} cannot be a member of a group")
 
 
@@ -360,7 +360,9 @@ def resolve_views(node: Node, index: Index, share: float = 1.0) -> list[Read]:
     """The reads of ``node`` at ``index`` with views resolved; a ``fraction`` of the reader's elements does them."""
     if node.prim.family != "view":
         return [Read(node, index, node.prim.name not in ("input",), share)]
-    return [r for o in operands(node, index) for r in resolve_views(o.node, o.index, share * _read_fraction(node, o))]
+    return [
+        r for o in view_operands(node, index) for r in resolve_views(o.node, o.index, share * _read_fraction(node, o))
+    ]
 
 
 def _read_fraction(view: Node, operand: Operand) -> float:

@@ -17,8 +17,8 @@ from ....dataclass import dataclass
 from ....dtypes import DType, f32
 from ...devices.cpu import CpuConstants
 from ...ir.graph import Node
-from ...primitives.views import PLAIN_VIEWS
-from ...size_buckets import enlarged
+from ...primitives.views import SIMPLE_VIEWS
+from ...size_buckets import bucket_scale
 from ...target import Target
 from .group import Group
 
@@ -60,7 +60,7 @@ def recompute_inputs(node: Node, stored: Collection[Node], computes: Callable[[N
     """
     bytes_: dict[Node, int] = {}
     operations = written = 0
-    larger = enlarged(node.shape)
+    larger = bucket_scale(node.shape)
 
     def count(n: Node, elements: int) -> int:
         """``elements`` of an array as they decide: those of as many examples as ``node`` has grow with these."""
@@ -73,7 +73,7 @@ def recompute_inputs(node: Node, stored: Collection[Node], computes: Callable[[N
         operations += count(n, n.size) * n.prim.cost
         for i in n.inputs:
             read = i.size
-            while i.prim.name in PLAIN_VIEWS:
+            while i.prim.name in SIMPLE_VIEWS:
                 i = i.inputs[0]
                 read = min(read, i.size)
             if i.prim.name in ("full", "iota"):
@@ -115,11 +115,11 @@ def pays_to_recompute_in_windows(node: Node, inputs: RecomputeInputs | None, exe
         return False
     arrays = [i for i in inputs.bytes if 2 * i.size > node.size]
     converted = sum(_conversion_ops(i.dtype) for i in arrays)
-    once = inputs.operations / (node.size * enlarged(node.shape)) + converted
+    once = inputs.operations / (node.size * bucket_scale(node.shape)) + converted
     more = (executions - node.size) * once + executions * CpuConstants.load_ops * (len(arrays) - 1)
     more -= (executions + node.size) * _conversion_ops(node.dtype)  # read, and rounded, where it is kept
     nbytes = node.type.nbytes
-    saved = 2 * nbytes * target.device.seconds_a_byte(nbytes * enlarged(node.shape)) + target.launch_seconds
+    saved = 2 * nbytes * target.device.seconds_a_byte(nbytes * bucket_scale(node.shape)) + target.launch_seconds
     return more * target.op_seconds <= saved
 
 
@@ -139,7 +139,7 @@ def pays_to_recompute(
         executed: how often a group would compute it.
     """
     # the kernel of a reduction that it is made of could compute it as well, and is there in any case
-    larger = enlarged(node.shape)
+    larger = bucket_scale(node.shape)
     size, own = round(node.type.nbytes * larger), writer is None and not inputs.reduction_bytes
     before = size + (sum(inputs.bytes.values()) if own else 0)  # written, and what the writer reads for it
     after = inputs.reduction_bytes

@@ -15,7 +15,7 @@ from math import prod
 
 from ...ir.graph import Builder, Graph, Node
 from ...primitives import TABLE
-from ...primitives.conv import flipped, is_forward
+from ...primitives.conv import flip_weight, is_forward
 from ..canonicalize.simplify import simplify
 from ..rewrite import rewrite
 
@@ -68,7 +68,7 @@ def _data_gradient(b: Builder, y: Node, w: Node, conv: Node) -> Node:
 def _unflipped(b: Builder, w: Node, groups: int) -> Node:
     """What the weight ``w`` is ``flipped`` of, step by step, so that the views cancel each other."""
     if groups == 1:
-        return flipped(b, w, groups)
+        return flip_weight(b, w, groups)
     c, o, *k = w.shape
     parts = b.transpose(b.reshape(w, (groups, c // groups, o, *k)), (0, 2, 1, *range(3, w.ndim + 1)))
     return b.reverse(b.reshape(parts, (groups * o, c // groups, *k)), axes=tuple(range(2, w.ndim)))

@@ -15,9 +15,9 @@ from ....dataclass import dataclass
 from ...ir.graph import Builder, Graph, Node, constant_nodes
 from ...primitives import TABLE
 from ...primitives.conv import is_forward
-from ...primitives.views import RESHAPES, behind
+from ...primitives.views import RESHAPES, strip_views
 from ...target import Target
-from ..materialize import reads_views
+from ..materialize import is_fusible
 from ..rewrite import rewrite
 from .gemm_epilogues import Uses, broadcast_source, is_zero, read_from_memory, sole_reader
 
@@ -143,7 +143,7 @@ def _match(
             shift = channels
         elif residual is not None or not _always_in_memory(other, uses, outputs, wants_kernel):
             break
-        elif behind(other, RESHAPES) is behind(conv.inputs[0], RESHAPES):
+        elif strip_views(other, RESHAPES) is strip_views(conv.inputs[0], RESHAPES):
             return "cuDNN adds no array that is the operand, too"
         else:
             residual = other
@@ -163,9 +163,9 @@ def _always_in_memory(node: Node, uses: Uses, outputs: frozenset[Node], wants_ke
     def library(n: Node) -> bool:
         if n.prim.name in ("dot", "conv"):
             return not wants_kernel(n)
-        return n.prim.family not in ("view", "leaf") and not reads_views(n)
+        return n.prim.family not in ("view", "leaf") and not is_fusible(n)
 
-    held = behind(node, RESHAPES)
+    held = strip_views(node, RESHAPES)
     if held.prim.family in ("view", "leaf"):
         return held.prim.name == "input"
     return held in outputs or library(held) or any(library(n) for n in uses.get(held, ()))

@@ -13,9 +13,9 @@ from collections.abc import Callable
 from ....dataclass import dataclass
 from ...ir.graph import Builder, Graph, Node
 from ...primitives import TABLE
-from ...primitives.views import PLAIN_VIEWS, behind
+from ...primitives.views import SIMPLE_VIEWS, strip_views
 from ...target import Target
-from ..materialize import reads_views, strided
+from ..materialize import as_strided, is_fusible
 from ..rewrite import rewrite
 
 __all__ = ["Uses", "broadcast_source", "fuse_gemm_epilogues", "is_zero", "read_from_memory", "sole_reader"]
@@ -96,7 +96,7 @@ def sole_reader(node: Node, uses: Uses, outputs: frozenset[Node]) -> Node | None
 
 def broadcast_source(node: Node, axis: int) -> Node | None:
     """The array, of an element for each position along ``axis``, that ``node`` repeats along all others; None if it is none."""
-    found = strided(node)
+    found = as_strided(node)
     if found is None or not node.ndim or found[0].size != node.shape[axis]:
         return None
     memory, variables, offset = found
@@ -106,7 +106,7 @@ def broadcast_source(node: Node, axis: int) -> Node | None:
 
 def is_zero(node: Node) -> bool:
     """True for a constant 0 of any shape; not for a 0 that is padded or joined with something else."""
-    node = behind(node, PLAIN_VIEWS)
+    node = strip_views(node, SIMPLE_VIEWS)
     return node.prim.name == "full" and node.params["value"] == 0
 
 
@@ -115,7 +115,7 @@ def read_from_memory(node: Node, uses: Uses) -> bool:
     seen, frontier = {node}, [node]
     while frontier:
         for reader in uses.get(frontier.pop(), []):
-            if reads_views(reader):
+            if is_fusible(reader):
                 return False
             if reader.prim.family == "view" and reader not in seen:
                 seen.add(reader)

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 
 from ...ir.graph import Graph, Node
-from ...primitives.views import RESHAPES, behind
-from ..materialize import PRODUCTS, in_place, strided
+from ...primitives.views import RESHAPES, strip_views
+from ..materialize import PRODUCTS, as_strided, readable_without_copy
 from ..precision.exact_extrema import bits_may_change, extrema_operands
 
 __all__ = ["choose_residuals", "materialized_operands"]
@@ -35,16 +35,16 @@ def materialized_operands(graph: Graph, by_library: Callable[[Node], bool], exac
         if node.prim.name not in ("dot", "conv") or not by_library(node):
             continue
         for k, operand in enumerate(node.inputs):
-            memory = behind(operand, RESHAPES) if in_place(node, k, operand) else operand
-            if in_place(node, k, operand) and node.prim.name in PRODUCTS:
-                view = strided(operand)
+            memory = strip_views(operand, RESHAPES) if readable_without_copy(node, k, operand) else operand
+            if readable_without_copy(node, k, operand) and node.prim.name in PRODUCTS:
+                view = as_strided(operand)
                 memory = view[0] if view is not None else memory
-            if memory.prim.family in _FUSIBLE and behind(memory).prim.family != "leaf":
+            if memory.prim.family in _FUSIBLE and strip_views(memory).prim.family != "leaf":
                 found[memory] = None
     if not found:
         return []
     met, change = extrema_operands(graph), bits_may_change(exact)
-    return [n for n in found if behind(n) not in met or not change(behind(n))]
+    return [n for n in found if strip_views(n) not in met or not change(strip_views(n))]
 
 
 def choose_residuals(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Memory: which buffer holds what, and where in the arena intermediate results lie.
+"""Arena offsets of buffers by their lifetimes.
 
 Lifetimes are intervals of steps. Buffers are placed from the largest to the smallest at the lowest
 offset where no living neighbour is in the way, which is within a few percent of the best in
@@ -13,17 +13,17 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-__all__ = ["ALIGNMENT", "ENOUGH", "least", "place"]
+__all__ = ["ALIGNMENT", "GOOD_ENOUGH", "allocate", "peak_live"]
 
 ALIGNMENT = 256
-ENOUGH = 1.01  #: times what lives at the fullest step: then no other order of placement is tried
-_SEVERAL = 2000  #: buffers up to which others are
-_TRIES = 48  #: orders by chance
-_SPREAD = 0.6  #: standard deviation of the logarithm of sizes in them
-_SMALL = 256  #: smaller parts of the arena come last in them
+GOOD_ENOUGH = 1.01  #: times what lives at the fullest step: then no other order of placement is tried
+_MAX_RETRIED_BUFFERS = 2000  #: buffers up to which others are
+_RANDOM_ORDERS = 48  #: orders by chance
+_SIZE_SIGMA = 0.6  #: standard deviation of the logarithm of sizes in them
+_SMALL_FRACTION = 256  #: smaller parts of the arena come last in them
 
 
-def place(lifetimes: Sequence[tuple[int, int, int]]) -> tuple[list[int], int]:
+def allocate(lifetimes: Sequence[tuple[int, int, int]]) -> tuple[list[int], int]:
     """Offsets for buffers, and the size of the arena.
 
     Args:
@@ -34,11 +34,11 @@ def place(lifetimes: Sequence[tuple[int, int, int]]) -> tuple[list[int], int]:
     first, last, nbytes = np.array(lifetimes, np.int64).T
     sizes = -(-np.maximum(nbytes, 1) // ALIGNMENT) * ALIGNMENT
     number = np.arange(len(lifetimes))
-    found, total = _placed(first, last, sizes, np.lexsort((number, -nbytes)))
-    enough = ENOUGH * least(lifetimes)
-    if total > enough and len(lifetimes) <= _SEVERAL:
-        for order in _others(first, last, sizes, total):
-            offsets, size = _placed(first, last, sizes, order)
+    found, total = _allocate_in_order(first, last, sizes, np.lexsort((number, -nbytes)))
+    enough = GOOD_ENOUGH * peak_live(lifetimes)
+    if total > enough and len(lifetimes) <= _MAX_RETRIED_BUFFERS:
+        for order in _other_orders(first, last, sizes, total):
+            offsets, size = _allocate_in_order(first, last, sizes, order)
             if size < total:
                 found, total = offsets, size
             if total <= enough:
@@ -46,32 +46,36 @@ def place(lifetimes: Sequence[tuple[int, int, int]]) -> tuple[list[int], int]:
     return found.tolist(), total
 
 
-def _others(first: np.ndarray, last: np.ndarray, sizes: np.ndarray, total: int) -> Iterator[np.ndarray]:
+def _other_orders(first: np.ndarray, last: np.ndarray, sizes: np.ndarray, total: int) -> Iterator[np.ndarray]:
     """Other orders: what lives longest in front, or what lives first; then sizes as they might be by chance."""
     number = np.arange(len(sizes))
     for keys in ((number, -(last - first + 1) * sizes), (number, first - last), (-sizes, first)):
         yield np.lexsort(keys)
     generator = np.random.default_rng(0)  # the same orders every time
-    for _ in range(_TRIES):
-        chance = np.where(sizes * _SMALL >= total, np.exp(_SPREAD * generator.standard_normal(len(sizes))), 1e-9)
+    for _ in range(_RANDOM_ORDERS):
+        chance = np.where(
+            sizes * _SMALL_FRACTION >= total, np.exp(_SIZE_SIGMA * generator.standard_normal(len(sizes))), 1e-9
+        )
         yield np.argsort(-sizes * chance, kind="stable")
 
 
-def _placed(first: np.ndarray, last: np.ndarray, sizes: np.ndarray, order: np.ndarray) -> tuple[np.ndarray, int]:
+def _allocate_in_order(
+    first: np.ndarray, last: np.ndarray, sizes: np.ndarray, order: np.ndarray
+) -> tuple[np.ndarray, int]:
     """Offsets of buffers that are placed in this order, and the size of the arena."""
     offsets = np.zeros(len(order), np.int64)
     # arrays, in the order of placement: a network has thousands of buffers, and each is compared with all before it
     first, last, sizes = first[order], last[order], sizes[order]
     for k in range(len(order)):
         alive = np.flatnonzero((first[:k] <= last[k]) & (first[k] <= last[:k]))
-        offsets[k] = _lowest(offsets[alive], sizes[alive], sizes[k])
+        offsets[k] = _lowest_gap(offsets[alive], sizes[alive], sizes[k])
     total = int((offsets + sizes).max())
     found = np.empty_like(offsets)
     found[order] = offsets
     return found, total
 
 
-def _lowest(offsets: np.ndarray, sizes: np.ndarray, size: int) -> int:
+def _lowest_gap(offsets: np.ndarray, sizes: np.ndarray, size: int) -> int:
     """The lowest offset at which ``size`` bytes fit between neighbours."""
     order = np.argsort(offsets, kind="stable")
     starts = offsets[order]
@@ -80,7 +84,7 @@ def _lowest(offsets: np.ndarray, sizes: np.ndarray, size: int) -> int:
     return int(ends[gaps[0]] if len(gaps) else ends[-1])
 
 
-def least(lifetimes: Sequence[tuple[int, int, int]]) -> int:
+def peak_live(lifetimes: Sequence[tuple[int, int, int]]) -> int:
     """Bytes that any placement needs: what lives at the fullest step."""
     changes: dict[int, int] = {}
     for first, last, nbytes in lifetimes:

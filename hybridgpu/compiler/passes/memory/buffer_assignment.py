@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the intermediate results of a program lie: from its steps to an arena."""
+"""Buffer assignment: the place of each intermediate result in the arena, in a result, or over an operand."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from types import MappingProxyType
 
 from ....dataclass import dataclass
 from ...ir.graph import Node
-from .arena_offsets import ENOUGH, least, place
-from .buffer_reuse import reuse
-from .step_order import Uses, lifetimes
+from .arena_offsets import GOOD_ENOUGH, allocate, peak_live
+from .buffer_reuse import reuse_buffers
+from .step_order import StepBuffers, lifetimes
 
-__all__ = ["Memory", "lay_out"]
+__all__ = ["BufferAssignment", "assign_buffers"]
 
 _NONE: Mapping[Node, Node] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
-class Memory:
+class BufferAssignment:
     """The plan.
 
     Attributes:
@@ -28,19 +28,19 @@ class Memory:
         least: what lives in it at the fullest step.
     """
 
-    places: dict[Node, tuple[str, int]]
+    locations: dict[Node, tuple[str, int]]
     in_place: list[list[tuple[Node, Node]]]
-    arena: int
-    least: int
+    arena_bytes: int
+    peak_live: int
 
 
-def lay_out(
+def assign_buffers(
     arguments: Sequence[Node],
     results: Sequence[Node],
-    steps: Sequence[Uses],
+    steps: Sequence[StepBuffers],
     large: int | None = None,
     roots: Mapping[Node, Node] = _NONE,
-) -> Memory:
+) -> BufferAssignment:
     """Plan the memory of a program's steps between its arguments and its results.
 
     Args:
@@ -65,13 +65,13 @@ def lay_out(
                 elif y in result:
                     into.append((number[x], result[y]))
     room = [(written[n], n.type.nbytes) for n in result]
-    found = reuse(list(lives.values()), pairs, room, into, large=large)
+    found = reuse_buffers(list(lives.values()), pairs, room, into, large=large)
     storages = found.lifetimes(list(lives.values()))
-    offsets, arena = place(list(storages.values()))
-    if found.over and arena > ENOUGH * least(list(storages.values())):
-        more = reuse(list(lives.values()), pairs, room, into, every=True)
+    offsets, arena = allocate(list(storages.values()))
+    if found.in_place and arena > GOOD_ENOUGH * peak_live(list(storages.values())):
+        more = reuse_buffers(list(lives.values()), pairs, room, into, all_pairs=True)
         others = more.lifetimes(list(lives.values()))
-        moved, size = place(list(others.values()))
+        moved, size = allocate(list(others.values()))
         if size < arena:
             found, storages, offsets, arena = more, others, moved, size
     offset = dict(zip(storages, offsets, strict=True))
@@ -80,13 +80,13 @@ def lay_out(
     places: dict[Node, tuple[str, int]] = {}
     over: list[list[tuple[Node, Node]]] = [[] for _ in steps]
     for k, node in enumerate(nodes):
-        host = found.hosted.get(k)
+        host = found.aliased.get(k)
         if host is None:
             places[node] = ("arena", offset[found.storage[k]])
         else:
             places[node] = ("output", position[ours[host]])
-            if k in found.into:
+            if k in found.in_place_aliased:
                 over[lives[node][1]].append((node, ours[host]))
-    for a, b in found.over:
+    for a, b in found.in_place:
         over[lives[nodes[a]][1]].append((nodes[a], nodes[b]))
-    return Memory(places, over, arena, least(list(storages.values())))
+    return BufferAssignment(places, over, arena, peak_live(list(storages.values())))

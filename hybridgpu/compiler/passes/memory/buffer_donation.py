@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Results that take the place of arguments: new weights and states where the old ones were.
+"""Buffer donation: results written over arguments, new weights and states where the old ones were.
 
 A graph has no notion of writing; what calls it may want a result in the memory of an argument. That is done where no
 step can see the difference: the step that writes the result is the last one that reads the argument, and reads each
@@ -11,12 +11,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ...ir.graph import Graph, Node
-from .step_order import Uses
+from .step_order import StepBuffers
 
-__all__ = ["updated"]
+__all__ = ["donate_buffers"]
 
 
-def updated(graph: Graph, steps: Sequence[Uses], over: Mapping[int, int]) -> dict[Node, Node]:
+def donate_buffers(graph: Graph, steps: Sequence[StepBuffers], donated: Mapping[int, int]) -> dict[Node, Node]:
     """The results that may be written over arguments: result -> argument.
 
     Args:
@@ -29,7 +29,7 @@ def updated(graph: Graph, steps: Sequence[Uses], over: Mapping[int, int]) -> dic
         for node in step.inputs:
             last[node] = at
     found: dict[Node, Node] = {}
-    for k, j in over.items():
+    for k, j in donated.items():
         result, argument = graph.outputs[k], graph.inputs[j]
         at, read = written.get(result, -1), last.get(argument, -1)
         if read > at or at < 0 or result.type.nbytes != argument.type.nbytes or argument in found.values():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Memory that holds several values one after the other: results over operands, intermediate ones where results will be.
+"""Buffer reuse: results over operands, and intermediate values in the memory of results to come.
 
 Two ways to need less at the fullest step, beyond putting buffers where dead ones were:
 
@@ -20,12 +20,12 @@ import numpy as np
 from ....dataclass import dataclass, field
 from ...devices.cpu import CpuConstants
 from .arena_offsets import ALIGNMENT
-from .step_order import WORTH
+from .step_order import MIN_PEAK_BYTES
 
-__all__ = ["LARGE", "Reuse", "reuse"]
+__all__ = ["MIN_IN_PLACE_BYTES", "Reuse", "reuse_buffers"]
 
-LARGE = CpuConstants.l2_bytes  #: bytes of an array that is not found in a core's cache any more
-_SHARE = 256  #: a buffer that is a smaller part of the peak is left alone
+MIN_IN_PLACE_BYTES = CpuConstants.l2_bytes  #: bytes of an array that is not found in a core's cache any more
+_MIN_PEAK_FRACTION = 256  #: a buffer that is a smaller part of the peak is left alone
 
 Lifetime = tuple[int, int, int]
 
@@ -42,15 +42,15 @@ class Reuse:
     """
 
     storage: list[int]
-    over: list[tuple[int, int]] = field(default_factory=list)
-    hosted: dict[int, int] = field(default_factory=dict)
-    into: frozenset[int] = frozenset()
+    in_place: list[tuple[int, int]] = field(default_factory=list)
+    aliased: dict[int, int] = field(default_factory=dict)
+    in_place_aliased: frozenset[int] = frozenset()
 
     def lifetimes(self, lifetimes: Sequence[Lifetime]) -> dict[int, Lifetime]:
         """The lifetime of every storage that is not hosted, by the number of its first buffer."""
         found: dict[int, Lifetime] = {}
         for k, (first, last, nbytes) in enumerate(lifetimes):
-            if k in self.hosted:
+            if k in self.aliased:
                 continue
             home = self.storage[k]
             old = found.get(home, (first, last, nbytes))
@@ -58,13 +58,13 @@ class Reuse:
         return found
 
 
-def reuse(
+def reuse_buffers(
     lifetimes: Sequence[Lifetime],
     pairs: Iterable[tuple[int, int]] = (),
     results: Sequence[tuple[int, int]] = (),
     into: Iterable[tuple[int, int]] = (),
-    worth: int | None = None,
-    every: bool = False,
+    min_peak: int | None = None,
+    all_pairs: bool = False,
     large: int | None = None,
 ) -> Reuse:
     """Choose what shares memory.
@@ -74,7 +74,7 @@ def reuse(
         pairs: (a, b) if the step that writes buffer b can do so over buffer a, which it reads and nobody after it.
         results: (the step that writes it, bytes) of each result of the program.
         into: (a, r) if the step that writes result r can do so over buffer a, likewise.
-        worth: peak below which nothing is shared; by default WORTH.
+        worth: peak below which nothing is shared; by default MIN_PEAK_BYTES.
         every: take all pairs, not only those that lower the peak: what is left may be easier to place.
         large: bytes from which pairs are taken in any case.
     """
@@ -86,19 +86,19 @@ def reuse(
     live = np.zeros(max(last for _, last, _ in lifetimes) + 1, np.int64)
     for (first, last, _), size in zip(lifetimes, sizes, strict=True):
         live[first : last + 1] += size
-    if live.max() < (WORTH if worth is None else worth):
+    if live.max() < (MIN_PEAK_BYTES if min_peak is None else min_peak):
         return alone
-    after = _matched(lifetimes, pairs)
+    after = _match_pairs(lifetimes, pairs)
     least = live.copy()  # with every pair in place
     for a in after:
         least[lifetimes[a][1]] -= sizes[a]
-    hosted = _hosted(lifetimes, sizes, results, frozenset(into), after, live, least)
+    hosted = _alias_to_results(lifetimes, sizes, results, frozenset(into), after, live, least)
     # pairs at steps where memory would suffice without are left alone
     peak = least.max()
     over: list[tuple[int, int]] = []
     for a, b in after.items():
         at = lifetimes[a][1]
-        if every or live[at] > peak or (large is not None and lifetimes[a][2] >= large):
+        if all_pairs or live[at] > peak or (large is not None and lifetimes[a][2] >= large):
             over.append((a, b))
             live[at] -= sizes[a]
     storage = list(range(count))
@@ -108,7 +108,7 @@ def reuse(
     return Reuse(storage, over, hosted, over_results)
 
 
-def _matched(lifetimes: Sequence[Lifetime], pairs: Iterable[tuple[int, int]]) -> dict[int, int]:
+def _match_pairs(lifetimes: Sequence[Lifetime], pairs: Iterable[tuple[int, int]]) -> dict[int, int]:
     """Pairs of which no two share a buffer on the same side: a -> b."""
     found: dict[int, int] = {}
     taken: set[int] = set()
@@ -119,7 +119,7 @@ def _matched(lifetimes: Sequence[Lifetime], pairs: Iterable[tuple[int, int]]) ->
     return found
 
 
-def _hosted(
+def _alias_to_results(
     lifetimes: Sequence[Lifetime],
     sizes: Sequence[int],
     results: Sequence[tuple[int, int]],
@@ -136,7 +136,7 @@ def _hosted(
     first, last, nbytes = np.array(lifetimes, np.int64).T
     written, room = np.array(results, np.int64).T
     by_room = np.argsort(room, kind="stable")
-    open_ = nbytes * _SHARE >= least.max()
+    open_ = nbytes * _MIN_PEAK_FRACTION >= least.max()
     over = {b: a for a, b in after.items()}
 
     def host(k: int) -> int | None:

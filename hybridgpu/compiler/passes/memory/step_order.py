@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The order of a program's steps, by what lives at the fullest of them.
+"""Step order: the schedule of a program's steps with the least peak memory.
 
 Fusion leaves groups in the order of their levels, which are counted from the results: whatever computes a result
 comes last. In the backward pass of a network that is every gradient of a weight, and what these are computed from
@@ -18,18 +18,20 @@ from ....dataclass import dataclass
 from ...devices.cpu import CpuConstants
 from ...ir.graph import Node
 
-__all__ = ["WORTH", "Uses", "lifetimes", "order"]
+__all__ = ["MIN_PEAK_BYTES", "StepBuffers", "lifetimes", "order_steps"]
 
 #: bytes at the fullest step; less stays in a core's cache, and is not worth another order or text
-WORTH = CpuConstants.l2_bytes
-_BETTER = 0.95  #: share of the peak that another order must not exceed
+MIN_PEAK_BYTES = CpuConstants.l2_bytes
+_MAX_PEAK_RATIO = 0.95  #: share of the peak that another order must not exceed
 _NONE: Mapping[Node, Node] = MappingProxyType({})
-_ALIKE = 1.02  #: peaks that differ less are equal: then fewer changes between kernels and library calls count
+_EQUAL_PEAK_RATIO = (
+    1.02  #: peaks that differ less are equal: then fewer changes between kernels and library calls count
+)
 
 
 @dataclass(frozen=True)
-class Uses:
-    """What a step reads and writes, which results it may write over which operands, and if a library computes it."""
+class StepBuffers:
+    """The buffers of a step: what it reads and writes, what it may compute in place, and if a library computes it."""
 
     inputs: Sequence[Node]
     outputs: Sequence[Node]
@@ -38,7 +40,7 @@ class Uses:
 
 
 def lifetimes(
-    steps: Sequence[Uses], theirs: frozenset[Node], roots: Mapping[Node, Node] = _NONE
+    steps: Sequence[StepBuffers], external: frozenset[Node], roots: Mapping[Node, Node] = _NONE
 ) -> dict[Node, tuple[int, int, int]]:
     """(first step, last step, bytes) of everything that is written, except ``theirs``.
 
@@ -50,7 +52,7 @@ def lifetimes(
     for at, step in enumerate(steps):
         for node in step.outputs:
             root = roots.get(node, node)
-            if root not in theirs:
+            if root not in external:
                 first.setdefault(root, at)
                 last[root] = at
         for node in step.inputs:
@@ -58,35 +60,38 @@ def lifetimes(
     return {n: (at, last[n], n.type.nbytes) for n, at in first.items()}
 
 
-def order(
-    steps: Sequence[Uses], theirs: frozenset[Node], worth: int | None = None, roots: Mapping[Node, Node] = _NONE
+def order_steps(
+    steps: Sequence[StepBuffers],
+    external: frozenset[Node],
+    min_peak: int | None = None,
+    roots: Mapping[Node, Node] = _NONE,
 ) -> list[int]:
     """The numbers of ``steps`` in the order in which they should run.
 
     Args:
         steps: in an order in which they can run.
         theirs: arguments and results of the program, which take no memory of its own.
-        worth: peak below which the order stays; by default WORTH.
+        worth: peak below which the order stays; by default MIN_PEAK_BYTES.
         roots: as for :func:`lifetimes`.
     """
     usual = list(range(len(steps)))
-    peak = _peak(steps, theirs, roots)
-    if peak < (WORTH if worth is None else worth):
+    peak = _peak_bytes(steps, external, roots)
+    if peak < (MIN_PEAK_BYTES if min_peak is None else min_peak):
         return usual
     found = [(peak, usual)]
-    for other in (_as_written(steps), _thrifty(steps, theirs)):
-        found.append((_peak([steps[k] for k in other], theirs, roots), other))
+    for other in (_graph_order(steps), _greedy_min_peak(steps, external)):
+        found.append((_peak_bytes([steps[k] for k in other], external, roots), other))
     least = min(p for p, _ in found)
-    if least > _BETTER * peak:
+    if least > _MAX_PEAK_RATIO * peak:
         return usual
-    good = [o for p, o in found if p <= _ALIKE * least]
-    return min(good, key=lambda o: _changes([steps[k] for k in o]))
+    good = [o for p, o in found if p <= _EQUAL_PEAK_RATIO * least]
+    return min(good, key=lambda o: _library_transitions([steps[k] for k in o]))
 
 
-def _peak(steps: Sequence[Uses], theirs: frozenset[Node], roots: Mapping[Node, Node]) -> int:
+def _peak_bytes(steps: Sequence[StepBuffers], external: frozenset[Node], roots: Mapping[Node, Node]) -> int:
     """Bytes that live at the fullest step."""
     change = [0] * (len(steps) + 1)
-    for first, last, nbytes in lifetimes(steps, theirs, roots).values():
+    for first, last, nbytes in lifetimes(steps, external, roots).values():
         change[first] += nbytes
         change[last + 1] -= nbytes
     most = now = 0
@@ -96,12 +101,12 @@ def _peak(steps: Sequence[Uses], theirs: frozenset[Node], roots: Mapping[Node, N
     return most
 
 
-def _changes(steps: Sequence[Uses]) -> int:
+def _library_transitions(steps: Sequence[StepBuffers]) -> int:
     """How often kernels follow a library call: where machine code is entered, or a CUDA graph begins."""
     return sum(a.library and not b.library for a, b in pairwise(steps))
 
 
-def _waiting(steps: Sequence[Uses]) -> tuple[list[int], dict[Node, list[int]]]:
+def _dependencies(steps: Sequence[StepBuffers]) -> tuple[list[int], dict[Node, list[int]]]:
     """For each step how many of its operands other steps compute, and which steps read a node."""
     written = {n for s in steps for n in s.outputs}
     missing, readers = [], {n: [] for n in written}  # type: tuple[list[int], dict[Node, list[int]]]
@@ -113,9 +118,9 @@ def _waiting(steps: Sequence[Uses]) -> tuple[list[int], dict[Node, list[int]]]:
     return missing, readers
 
 
-def _as_written(steps: Sequence[Uses]) -> list[int]:
+def _graph_order(steps: Sequence[StepBuffers]) -> list[int]:
     """The order of the nodes in the graph."""
-    missing, readers = _waiting(steps)
+    missing, readers = _dependencies(steps)
     place = [max((n.index for n in s.outputs), default=-1) for s in steps]
     ready = [(place[k], k) for k, count in enumerate(missing) if not count]
     ready.sort()
@@ -131,15 +136,15 @@ def _as_written(steps: Sequence[Uses]) -> list[int]:
     return found
 
 
-def _thrifty(steps: Sequence[Uses], theirs: frozenset[Node]) -> list[int]:
+def _greedy_min_peak(steps: Sequence[StepBuffers], external: frozenset[Node]) -> list[int]:
     """Next comes what leaves least behind: bytes written minus bytes of operands that nothing else reads."""
-    missing, readers = _waiting(steps)
+    missing, readers = _dependencies(steps)
     left = {n: len(rs) for n, rs in readers.items()}
     place = [max((n.index for n in s.outputs), default=-1) for s in steps]
-    operands = [{n for n in s.inputs if n in readers and n not in theirs} for s in steps]
+    operands = [{n for n in s.inputs if n in readers and n not in external} for s in steps]
 
     def cost(k: int) -> int:
-        made = sum(n.type.nbytes for n in steps[k].outputs if n not in theirs and readers[n])
+        made = sum(n.type.nbytes for n in steps[k].outputs if n not in external and readers[n])
         return made - sum(n.type.nbytes for n in operands[k] if left[n] == 1)
 
     ready: list[tuple[int, int, int]] = []

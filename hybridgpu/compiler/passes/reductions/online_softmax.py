@@ -17,7 +17,7 @@ from math import inf
 
 from ....dataclass import dataclass
 from ...ir.graph import Builder, Graph, Node
-from ...primitives.views import RESHAPES, behind
+from ...primitives.views import RESHAPES, strip_views
 from ...target import Target
 from ..rewrite import rewrite
 from .reduction_splitting import Split, gather_partials, rereads_operand, split_axis, split_to_fit
@@ -72,7 +72,7 @@ def _softmax_max(node: Node) -> Node | None:
     axes, about = node.params["axes"], spread.inputs[0]
     if about.shape != tuple(1 if k in axes else d for k, d in enumerate(x.shape)):
         return None
-    about = behind(about, RESHAPES)
+    about = strip_views(about, RESHAPES)
     same = about.prim.name == "amax" and about.inputs[0] is x and about.params["axes"] == axes
     return about if same else None
 

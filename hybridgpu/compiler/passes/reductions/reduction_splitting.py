@@ -15,7 +15,7 @@ from ....dataclass import dataclass
 from ...devices.cpu import CpuConstants
 from ...devices.gpu import GpuConstants
 from ...ir.graph import Builder, Node
-from ...size_buckets import NARROW
+from ...size_buckets import MIN_LANE_ROWS
 from ...target import Target
 
 __all__ = [
@@ -142,7 +142,7 @@ def split_to_fit(total: Node, rereads: bool, target: Target) -> Split | None:
         together = 1 if contiguous else min(_CPU_COLUMNS, inner)
         most = _CPU_CHUNK_BYTES // (size * together)
         row = count * size * together
-        in_order = contiguous or (inner < NARROW and axes[0] > 0)
+        in_order = contiguous or (inner < MIN_LANE_ROWS and axes[0] > 0)
         wanted = -(-count // most) if row > (_CPU_REREAD_BYTES if rereads and in_order else _CPU_ROW_BYTES) else 1
     else:
         together = 1 if contiguous else min(ROWS_PER_BLOCK, total.size)

@@ -12,7 +12,7 @@ from math import prod
 
 from ....dataclass import dataclass
 from ...ir.graph import Node
-from ...size_buckets import alike, length_class
+from ...size_buckets import bucket, length_bucket
 from ...target import Target
 
 __all__ = [
@@ -114,8 +114,8 @@ def choose_config(work: ScatterWorkload, target: Target, usual_columns: int = 0)
     if many == few:
         return best
     # kernels have room for as many rows whatever the batch
-    groups = alike(work.groups) if work.groups > 1 else 1
-    updates = work.updates // work.groups * groups if work.groups > 1 else length_class(work.updates)
+    groups = bucket(work.groups) if work.groups > 1 else 1
+    updates = work.updates // work.groups * groups if work.groups > 1 else length_bucket(work.updates)
     like = replace(work, groups=groups, rows=work.rows // work.groups * groups, updates=updates)
     if _fastest(like, target, lanes, many).seconds * _MIN_SPEEDUP > _fastest(like, target, lanes, few).seconds:
         return best

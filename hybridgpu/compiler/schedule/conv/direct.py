@@ -20,8 +20,8 @@ from ...devices.cpu import CpuConstants
 from ...ir.graph import Node
 from ...ir.indexing import Expr, Index, Var
 from ...passes.fuse.group import Group, label
-from ...primitives.views import RESHAPES, behind
-from ...size_buckets import FEWEST, alike
+from ...primitives.views import RESHAPES, strip_views
+from ...size_buckets import MIN_DYNAMIC_EXTENT, bucket
 from ...target import Target
 from ..cuda.index_type import index_type
 from ..in_place import in_place_pairs
@@ -311,10 +311,10 @@ def schedule_conv(
     """
     shape = shape_of(conv)
     assert shape is not None and program.contraction is not None
-    x, w = (behind(i, RESHAPES) for i in conv.inputs)
+    x, w = (strip_views(i, RESHAPES) for i in conv.inputs)
     batched = _swapped_layouts(conv) if target.name != "cpu" else None
     if batched:
-        x, w = (behind(i) for i in conv.inputs)
+        x, w = (strip_views(i) for i in conv.inputs)
     writer = CWriter(target, program, allows_dynamic=True)
     outputs = [s.node for s in program.stores]
     image = None
@@ -434,7 +434,7 @@ def _thread_loops(
         swapped: how both operands lie whose batch and channels change places.
     """
     size, taps = prod(shape.size), prod(shape.kernel)
-    dynamic = swapped is not None and shape.inputs >= FEWEST
+    dynamic = swapped is not None and shape.inputs >= MIN_DYNAMIC_EXTENT
     fields = {
         "per_sample": per_sample // per_thread,
         "per_thread": per_thread,
@@ -461,7 +461,7 @@ def _results_per_thread(shape: ConvShape, target: Target, per_sample: int) -> in
     width, kernel, stride, dilate = shape.result[2], shape.kernel[2], shape.stride[2], shape.dilate[2]
     for count in (4, 2):
         loaded = (count - 1) * stride + (kernel - 1) * dilate + 1
-        if width % count == 0 and loaded <= _MAX_LINE_REGISTERS and alike(shape.batch) * per_sample >= count * enough:
+        if width % count == 0 and loaded <= _MAX_LINE_REGISTERS and bucket(shape.batch) * per_sample >= count * enough:
             return count
     return 1
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from ....dataclass import dataclass
 from ...ir.graph import Node
-from ...primitives.views import RESHAPES, behind
+from ...primitives.views import RESHAPES, strip_views
 from ...target import Target
 from ..in_place import in_place_pairs
 from ..kernel import CWriter, Kernel, headers, summary, traffic
@@ -96,7 +96,7 @@ def schedule_input_dilated_conv(program: ScalarProgram, conv: Node, target: Targ
     assert shape is not None and program.contraction is not None
     phases = _phases(shape, conv.dtype.size)
     assert phases is not None
-    x, w = (behind(i, RESHAPES) for i in conv.inputs)
+    x, w = (strip_views(i, RESHAPES) for i in conv.inputs)
     writer = CWriter(target, program)
     outputs = [s.node for s in program.stores]
     for node in (x, w):

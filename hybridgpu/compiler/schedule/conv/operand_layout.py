@@ -10,8 +10,8 @@ from math import prod
 
 from ....dataclass import dataclass
 from ...ir.graph import Node
-from ...ir.indexing import Var, linearize, of_var, operands
-from ...primitives.views import ARRANGED
+from ...ir.indexing import Var, linearize, of_var, view_operands
+from ...primitives.views import PERMUTING_VIEWS
 
 __all__ = ["PlaneLayout", "layout_of_copy", "plane_layout"]
 
@@ -60,8 +60,8 @@ def plane_layout(operand: Node, groups: int, is_data: bool) -> PlaneLayout | Non
         channel, sample = Var("channel", first // groups), Var("sample", second)
         index = (of_var(group) * channel.extent + of_var(channel), of_var(sample), *map(of_var, plane))
     node = operand
-    while node.prim.name in ARRANGED:
-        (part,) = operands(node, index)
+    while node.prim.name in PERMUTING_VIEWS:
+        (part,) = view_operands(node, index)
         node, index = part.node, part.index
     offset = linearize(index, node.shape)
     if not offset.affine:

@@ -17,7 +17,7 @@ from ....dtypes import DType
 from ...devices.cpu import CpuConstants
 from ...ir.graph import Node
 from ...ir.indexing import Expr, Var, of_var
-from ...size_buckets import SHORT
+from ...size_buckets import MIN_SPLIT_EXTENT
 from ..index_set_splitting import bit_copies, breakpoints, restrict
 from ..kernel import CWriter, Statement, address
 from ..scalar import Scalar, ScalarProgram, is_combine
@@ -303,7 +303,7 @@ class _LoopBuilder:
             at = list(range(var.low + 1, var.high + 1))
         bounds = [var.low, *at, var.high + 1]
         lengths = [b - a for a, b in pairwise(bounds)]
-        short = inner and SHORT > max(lengths) > 1 and not self.tests_windows(program)
+        short = inner and MIN_SPLIT_EXTENT > max(lengths) > 1 and not self.tests_windows(program)
         if not at or len(at) > _MAX_BREAKPOINTS or short:
             return [(program, var)]
         keep = self.first is not None and var.name == self.first.name
@@ -323,7 +323,7 @@ class _LoopBuilder:
         return (
             len(program.vars) > 1
             and program.vars[-1].extent <= _MAX_UNROLLED
-            and program.vars[-2].extent >= SHORT
+            and program.vars[-2].extent >= MIN_SPLIT_EXTENT
             and len(program.scalars) <= 4 * _MAX_UNROLLED
         )
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from ...devices.cpu import CpuConstants
 from ...ir.indexing import Expr, Var, of_var
-from ...size_buckets import NARROW, alike
+from ...size_buckets import MIN_LANE_ROWS, bucket
 from ..kernel import CWriter, address, identifiers
 from ..reduction_passes import Accumulator, FullReduction, PassPlan
 from ..runtime_args import dynamic_row, dynamic_transposed, next_power_of_two
@@ -204,7 +204,7 @@ def packed_lanes(program: ScalarProgram, rows: list[Var]) -> int:
     A run of them lies in memory without a gap, of every array that is walked, and is some whole vectors.
     """
     last, count = rows[-1], rows[-1].extent
-    if len(program.reduced) != 1 or not 1 < count < NARROW or program.column_sums or program.full_reductions:
+    if len(program.reduced) != 1 or not 1 < count < MIN_LANE_ROWS or program.column_sums or program.full_reductions:
         return 0
     along = program.reduced[0]
     run = _VECTOR // gcd(_VECTOR, count)
@@ -403,7 +403,7 @@ def _add_prefetches(
     for s in program.scalars:
         if s.op != "load" or s.conditions or s.offset is None or s.node is None or not s.offset.affine:
             continue
-        pieces = [alike(v.extent) if v is dynamic else v.extent for v in program.reduced if v in s.vars]
+        pieces = [bucket(v.extent) if v is dynamic else v.extent for v in program.reduced if v in s.vars]
         nbytes = prod(pieces) * s.dtype.size  # of the whole row, in a batch of one of few sizes
         step = s.offset.coefficient(row)
         if s.offset.coefficient(last) != 1 or step <= 0 or nbytes > _L2_ROW_BYTES:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from math import prod
 
-from ...ir.indexing import Expr, Opaque, Var
+from ...ir.indexing import Expr, IndirectIndex, Var
 from ..scalar import ScalarProgram
 
 __all__ = ["index_type"]
@@ -31,7 +31,7 @@ def _max_magnitude(e: Expr) -> int:
     """The largest magnitude on the way to the value of ``e``, terms added in any order."""
     total = abs(e.const)
     for atom, c in e.terms:
-        if not isinstance(atom, (Var, Opaque)):
+        if not isinstance(atom, (Var, IndirectIndex)):
             total = max(total, _max_magnitude(atom.expr))
         total += abs(c) * max(abs(atom.low), abs(atom.high))
     return total

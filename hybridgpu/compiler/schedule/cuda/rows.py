@@ -12,7 +12,7 @@ from ....dtypes import f32
 from ...ir.graph import Node
 from ...ir.indexing import Expr, Var
 from ...ir.types import tensor_type
-from ...size_buckets import length_class
+from ...size_buckets import length_bucket
 from ..in_place import in_place_pairs_reduction
 from ..kernel import CWriter, Kernel, Launch, Statement, elements_read, headers, identifiers, summary, traffic, unravel
 from ..reduction_passes import Accumulator, ColumnSum, PassPlan
@@ -83,7 +83,7 @@ def schedule_reduction(
     ragged = ragged and _order_may_vary(program, writer.target.numeric)
     vector, anchor = choose_vector(program, var, ragged)
     width = prod(v.extent for v in program.reduced)
-    length = length_class(width, _MIN_LENGTH_BUCKET) if dynamic else 0
+    length = length_bucket(width, _MIN_LENGTH_BUCKET) if dynamic else 0
     widest = vector
     inside = None if columns else frozenset(program.reduced)
     quotients: dict[Scalar, tuple[Scalar, Scalar]] = {}

@@ -18,10 +18,10 @@ import numpy as np
 from ....dataclass import dataclass
 from ....dtypes import DType, f32
 from ...ir.graph import Node
-from ...ir.indexing import ZERO, Expr, Opaque, Var, delinearize, linearize, of_var
+from ...ir.indexing import ZERO, Expr, IndirectIndex, Var, delinearize, linearize, of_var
 from ...passes.reductions.scatter_cost import THREADS, ScatterConfig, ScatterWorkload, choose_config
 from ...primitives import TABLE
-from ...size_buckets import alike
+from ...size_buckets import bucket
 from ..index_set_splitting import live_scalars
 from ..kernel import CWriter, Launch, Statement, address, identifiers, unravel
 from ..scalar import Scalar, ScalarProgram, Store
@@ -55,7 +55,7 @@ class _Axes:
     extents: list[int]
     digits: list[Var | None]
     steps: list[int]
-    position: Opaque | None
+    position: IndirectIndex | None
 
     @property
     def rows(self) -> int:
@@ -65,7 +65,7 @@ class _Axes:
 def _axes(program: ScalarProgram, store: Store) -> _Axes:
     position, step = None, 0
     for atom, c in store.offset.terms:
-        if isinstance(atom, Opaque):
+        if isinstance(atom, IndirectIndex):
             position, step = atom, c
     read = position.value.vars if position else frozenset()
     own = [v for v in program.vars if store.offset.coefficient(v)]
@@ -105,7 +105,7 @@ def scatter_fields(
         accumulator_bytes=2 if as_bits else 4 if scatter.dtype.is_half else scatter.dtype.size,
         element_bytes=scatter.dtype.size,
     )
-    usual = prod(v.extent for v in axes.columns[1:]) * alike(first.extent) if first in axes.columns else work.columns
+    usual = prod(v.extent for v in axes.columns[1:]) * bucket(first.extent) if first in axes.columns else work.columns
     form = choose_config(work, writer.target, usual)
     element = _element(form, work.vector)
     writer.tile_elements[store] = element

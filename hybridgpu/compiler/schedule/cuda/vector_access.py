@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from ....dataclass import dataclass, field
 from ...devices.gpu import GpuConstants
-from ...ir.indexing import ZERO, Expr, Opaque, Quotient, Remainder, Var
+from ...ir.indexing import ZERO, Expr, IndirectIndex, Quotient, Remainder, Var
 from ..kernel import CWriter, Statement, address
 from ..reduction_passes import Pass, PassPlan
 from ..scalar import Scalar, ScalarProgram, Store
@@ -246,7 +246,7 @@ def _indirect_vars(e: Expr) -> list[frozenset[Var]]:
     """What each position read at run time in ``e`` depends on."""
     found: list[frozenset[Var]] = []
     for atom, _ in e.terms:
-        if isinstance(atom, Opaque):
+        if isinstance(atom, IndirectIndex):
             found.append(atom.value.vars)
         elif isinstance(atom, (Quotient, Remainder)):
             found += _indirect_vars(atom.expr)

@@ -18,8 +18,8 @@ from typing import Any
 from ....dataclass import dataclass
 from ....dtypes import DType, f32
 from ...ir.graph import Node
-from ...passes.materialize import strided
-from ...size_buckets import length_class
+from ...passes.materialize import as_strided
+from ...size_buckets import length_bucket
 from ...target import Target
 from ..runtime_args import reduces_outermost
 
@@ -148,7 +148,7 @@ def dot_shape(node: Node) -> DotShape:
         node.dtype,
         batch,
         m,
-        length_class(k) if dynamic else k,
+        length_bucket(k) if dynamic else k,
         n,
         left,
         right,
@@ -165,7 +165,7 @@ def _layout(operand: Node) -> tuple[tuple[int, int], int]:
     filled = operand.inputs[0] if operand.prim.name == "copy" else operand
     if filled.prim.name == "full":  # as the first state of a recurrent cell: every element is the first one
         return (0, 0), 1
-    found = strided(operand)
+    found = as_strided(operand)
     if found is None:  # will be copied
         return (columns if rows > 1 else 0, 1 if columns > 1 else 0), _vector_width(columns, operand.dtype)
     _, variables, offset = found
@@ -231,7 +231,7 @@ def _max_dynamic_length(target: Target, dot: DotShape) -> int:
     Short sums take next to nothing in any form. For long ones reading the right operand again may not, or a library may
     be faster.
     """
-    longest = length_class(1)
+    longest = length_bucket(1)
     while True:
         more = replace(dot, k=4 * longest)
         if not more.right_is_small or min(f.seconds for f in candidate_configs(target, more)) > library_seconds(

@@ -19,9 +19,9 @@ from ....dataclass import dataclass
 from ...ir.graph import Node
 from ...ir.indexing import Expr, Var, of_var, substitute
 from ...passes.fuse.group import Group, label
-from ...passes.materialize import blas_layout, strided
-from ...passes.prepack_weights import DEEPEST, PANELS
-from ...primitives.views import behind
+from ...passes.materialize import as_strided, blas_layout
+from ...passes.prepack_weights import MAX_PANEL_ROWS, PANEL_ROW_BYTES
+from ...primitives.views import strip_views
 from ...target import Target
 from ..cuda.index_type import index_type
 from ..in_place import in_place_pairs
@@ -80,7 +80,7 @@ def wants_kernel(target: Target, node: Node) -> bool:
         return k * node.dtype.size <= _MAX_COPIED_COLUMN
     if across[0] == 1 and along[1] == 1:  # dots
         return True
-    if target.panels and across[1] == 1 and across[0] * node.dtype.size in PANELS and k <= DEEPEST:
+    if target.panels and across[1] == 1 and across[0] * node.dtype.size in PANEL_ROW_BYTES and k <= MAX_PANEL_ROWS:
         return True  # axpy, on whole vectors side by side
     return m >= 16 and k * node.dtype.size <= _MAX_COPIED_COLUMN
 
@@ -102,7 +102,7 @@ def _library_seconds(target: Target, node: Node) -> float:
 
     total = library_seconds(target, dot_shape(node))
     for operand in node.inputs:
-        found = strided(operand)
+        found = as_strided(operand)
         if found and found[0].prim.name == "input" and blas_layout(operand, found) is None:
             total += target.launch_seconds + 2 * operand.type.nbytes * target.byte_seconds
     return total
@@ -116,7 +116,7 @@ def contiguous_along_k(dot: Node) -> bool:
 
 def _strides(operand: Node) -> tuple[int, int] | None:
     """Strides of the last two axes in memory, in elements."""
-    found = strided(operand)
+    found = as_strided(operand)
     if found is None:
         return None
     _, variables, offset = found
@@ -281,7 +281,7 @@ def _lay_out_operands(p: _Product, row: Var, column: Var, constants: bool) -> No
     """
     writer = p.writer
     for position, operand in enumerate(p.dot.inputs):
-        found = strided(operand)
+        found = as_strided(operand)
         assert found is not None
         node, variables, offset = found
         value = _constant_value(operand) if constants and position == 0 and position in p.prologues else None
@@ -319,7 +319,7 @@ def _epilogue_statements(p: _Product) -> list[Statement]:
 
 def _is_packed(dot: Node) -> bool:
     """True for a batch of products with one left operand for all: panels of a weight, see passes/prepack_weights.py."""
-    found = strided(dot.inputs[0])
+    found = as_strided(dot.inputs[0])
     assert found is not None
     _, variables, offset = found
     return dot.ndim > 2 and not {a for a, _ in offset.terms} & {*variables[:-2]}
@@ -369,7 +369,7 @@ def _shape_text(writer: CWriter, left: Matrix, right: Matrix, n: Var, depth: Var
 
 def _constant_value(operand: Node) -> Any:
     """What every element of ``operand`` is, a view of what is computed; None if they differ."""
-    node = behind(operand)
+    node = strip_views(operand)
     filled = node.inputs[0] if node.prim.name == "copy" else node
     return filled.params["value"] if filled.prim.name == "full" else None
 
@@ -379,7 +379,7 @@ def _prologue_note(dot: Node, prologues: Mapping[int, Group]) -> str:
     own = label(dot)
     found: dict[str, None] = {}
     for k in sorted(prologues):
-        operand = behind(dot.inputs[k])
+        operand = strip_views(dot.inputs[k])
         for n in reversed(prologues[k].backward_slice(operand)[0] or [operand]):
             name = label(n)
             found[f"{n.prim.name} of {name}" if name == own else name] = None

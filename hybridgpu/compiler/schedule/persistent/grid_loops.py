@@ -16,7 +16,7 @@ from ....dtypes import DType
 from ...ir.graph import Builder, Graph, Node
 from ...primitives import TABLE
 from ...primitives.loop import Part, layout
-from ...primitives.views import RESHAPES, behind
+from ...primitives.views import RESHAPES, strip_views
 from ...target import Target
 from ..kernel import Kernel, Launch, elements_read_by_all
 
@@ -186,7 +186,7 @@ def loop_kernel(node: Node, graph: Graph, kernels: Sequence[Kernel]) -> Kernel:
             spares[k] = [Builder(TABLE).input(graph.outputs[k].type, f"spare{j}") for j in range(count)]
     written = dict.fromkeys(x for k in kernels for x in k.outputs)
     passed = [x for x in written if x not in set(graph.outputs)]
-    operands = [behind(i, RESHAPES) for i in node.inputs]
+    operands = [strip_views(i, RESHAPES) for i in node.inputs]
     loop = Loop(node, graph, list(kernels), phases_of(kernels), operands, parts, spares, passed)
     outputs = [node, *loop.scratch]
     threads = max(k.launch.threads for k in kernels if k.launch)

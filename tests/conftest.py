@@ -64,6 +64,14 @@ def pytest_collection_finish():
     gc.set_threshold(5_000, 20, 20)
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item, nextitem):
+    """Nor at what a file leaves behind for good, such as lowered operators: tests that collect garbage have only their own."""
+    if nextitem is None or nextitem.path != item.path:
+        gc.collect()
+        gc.freeze()
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item):
     """Random numbers do not depend on what ran before, nor on the process; fixtures of any scope come later."""

@@ -130,12 +130,12 @@ HG_DEVICE float mod(float a, float b) {
   return b == 0 ? 0.0f : ((r < 0) != (b < 0) ? r + b : r);
 }
 
-// One over a number of elements, which kernels are told as its bits.
+// One over a number of elements, which kernels get as its bits.
 template <typename T>
-struct Share;
+struct Reciprocal;
 template <>
-struct Share<float> {
-  HG_DEVICE float of(const long long bits) {
+struct Reciprocal<float> {
+  HG_DEVICE float from_bits(const long long bits) {
 #ifdef HG_CUDA
     return __int_as_float((int)bits);
 #else
@@ -147,8 +147,8 @@ struct Share<float> {
   }
 };
 template <>
-struct Share<double> {
-  HG_DEVICE double of(const long long bits) {
+struct Reciprocal<double> {
+  HG_DEVICE double from_bits(const long long bits) {
 #ifdef HG_CUDA
     return __longlong_as_double(bits);
 #else

@@ -44,14 +44,14 @@ HG_DEVICE void prefetch(const void* const p, const long long bytes) {
 
 // Start copying into shared memory, by the first THREADS threads of the block. Both ends are multiples of 16 bytes.
 template <int THREADS>
-HG_DEVICE void copy_ahead(unsigned char* const to, const void* const from, const int bytes) {
+HG_DEVICE void copy_async(unsigned char* const to, const void* const from, const int bytes) {
   const unsigned int place = (unsigned int)__cvta_generic_to_shared(to);
   if (THREADS < blockDim.x && threadIdx.x >= THREADS) return;
   for (int at = threadIdx.x * 16; at < bytes; at += THREADS * 16)
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" : : "r"(place + at), "l"((const unsigned char*)from + at) : "memory");
 }
 // What the caller has started has arrived; other threads see it behind a barrier.
-HG_DEVICE void copied() {
+HG_DEVICE void wait_copies() {
   asm volatile("cp.async.wait_all;" : : : "memory");
 }
 

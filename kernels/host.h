@@ -21,14 +21,14 @@ namespace hg {
 
 // n, of which the compiler knows nothing. With a mask that it knows, GCC 12 may turn a masked load into one of the
 // whole vector, and read past the end of an array.
-HG_DEVICE Index hidden(Index n) {
+HG_DEVICE Index opaque(Index n) {
   asm("" : "+r"(n));
   return n;
 }
 
 // What is read soon: a hint, which may point behind the array. NEAR: into the first-level cache.
 template <bool NEAR, typename T>
-HG_DEVICE void ahead(const T* p, const Index n) {
+HG_DEVICE void prefetch_elements(const T* p, const Index n) {
   for (Index i = 0; i < n; i += 64 / sizeof(T)) __builtin_prefetch(p + i, 0, NEAR ? 3 : 2);
 }
 

@@ -6,7 +6,7 @@
 // template arguments so that what a shape does not need is never compiled. ONE: there is one row.
 // `out(m, n, sum)` receives every element once. K is 0 where the length is an argument, `terms`: that of a gradient of a
 // weight is the batch. N is 0 where the number of columns is one, as in attention's products, whose extents are the length
-// of a sentence; the strides that follow from what is told are TOLD. The order of summation is the same.
+// of a sentence; the strides that follow from these are DYNAMIC. The order of summation is the same.
 #pragma once
 
 #if defined(__AVX512F__)
@@ -393,7 +393,7 @@ HG_DEVICE void axpy_known(const T* a, const T* b, const Index begin, const Index
 
 // NV vectors of columns, or the rest of them, where their number is an argument; `copy` has room for them.
 template <bool ONE, int NV, int COUNT, typename T, typename F>
-HG_DEVICE void axpy_told(const T* a, const T* b, T* copy, const bool copied, const Index begin, const Index end,
+HG_DEVICE void axpy_dynamic(const T* a, const T* b, T* copy, const bool copied, const Index begin, const Index end,
                          const Index n, const int count, const int terms, const int part, const Index am, const Index ak,
                          const Index bk, const Index bn, F out) {
   if (copied) gather_columns<NV, COUNT>(copy, b + n * bn, count, terms, bk, bn);
@@ -403,7 +403,7 @@ HG_DEVICE void axpy_told(const T* a, const T* b, T* copy, const bool copied, con
 
 // The same where the number of columns is an argument. A rest of them is always copied: vectors reach beyond.
 template <bool ONE, int K, typename T, typename F>
-HG_DEVICE void axpy_of_told(const T* a, const T* b, const Index begin, const Index end, const int columns, const int terms,
+HG_DEVICE void axpy_with_dynamic(const T* a, const T* b, const Index begin, const Index end, const int columns, const int terms,
                             const Index am, const Index ak, const Index bk, const Index bn, F out) {
   const int NV = 4, lanes = vector_of<T>::lanes, width = NV * lanes, most = HG_LINED_UP / (sizeof(T) * width);
   const int length = K > 0 ? K : terms, part = part_of<K, 256>(terms);
@@ -417,29 +417,29 @@ HG_DEVICE void axpy_of_told(const T* a, const T* b, const Index begin, const Ind
         axpy_columns<ONE, 2 * NV, 2 * width>(a, b + n, begin, end, n, 2 * width, length, part, am, ak, bk, out);
   if (copied || bn == 1)
     for (; n + width <= columns; n += width)
-      axpy_told<ONE, NV, width>(a, b, copy, copied, begin, end, n, width, length, part, am, ak, bk, bn, out);
+      axpy_dynamic<ONE, NV, width>(a, b, copy, copied, begin, end, n, width, length, part, am, ak, bk, bn, out);
   const int rest = columns - n;
   if (!fits)
     for (; n < columns; n += lanes)
       strip(a, b, begin, end, n, columns - n < lanes ? columns - n : lanes, length, part, am, ak, bk, bn, out);
   else if (rest > 3 * lanes)
-    axpy_told<ONE, 4, 0>(a, b, copy, true, begin, end, n, rest, length, part, am, ak, bk, bn, out);
+    axpy_dynamic<ONE, 4, 0>(a, b, copy, true, begin, end, n, rest, length, part, am, ak, bk, bn, out);
   else if (rest > 2 * lanes)
-    axpy_told<ONE, 3, 0>(a, b, copy, true, begin, end, n, rest, length, part, am, ak, bk, bn, out);
+    axpy_dynamic<ONE, 3, 0>(a, b, copy, true, begin, end, n, rest, length, part, am, ak, bk, bn, out);
   else if (rest > lanes)
-    axpy_told<ONE, 2, 0>(a, b, copy, true, begin, end, n, rest, length, part, am, ak, bk, bn, out);
+    axpy_dynamic<ONE, 2, 0>(a, b, copy, true, begin, end, n, rest, length, part, am, ak, bk, bn, out);
   else if (rest > 0)
-    axpy_told<ONE, 1, 0>(a, b, copy, true, begin, end, n, rest, length, part, am, ak, bk, bn, out);
+    axpy_dynamic<ONE, 1, 0>(a, b, copy, true, begin, end, n, rest, length, part, am, ak, bk, bn, out);
 }
 
 // What an argument says in the place of a number of the text.
-const Index TOLD = -1;
+const Index DYNAMIC = -1;
 struct Shape {
   Index columns, terms, am, ak, bk, bn;
 };
 template <Index KNOWN>
-HG_DEVICE Index of_shape(const Index told) {
-  return KNOWN == TOLD ? told : KNOWN;
+HG_DEVICE Index of_shape(const Index argument) {
+  return KNOWN == DYNAMIC ? argument : KNOWN;
 }
 
 template <bool ONE, int N, int K, Index AM, Index AK, Index BK, Index BN, typename T, typename F>
@@ -448,7 +448,7 @@ HG_DEVICE void matmul_axpy(const T* a, const T* b, const Index begin, const Inde
   if constexpr (N > 0)
     axpy_known<ONE, N, K>(a, b, begin, end, (int)s.terms, am, ak, bk, bn, out);
   else
-    axpy_of_told<ONE, K>(a, b, begin, end, (int)s.columns, (int)s.terms, am, ak, bk, bn, out);
+    axpy_with_dynamic<ONE, K>(a, b, begin, end, (int)s.columns, (int)s.terms, am, ak, bk, bn, out);
 }
 template <bool ONE, int N, int K, Index AM, Index AK, Index BK, Index BN, typename T, typename F>
 HG_DEVICE void matmul_axpy(const T* a, const T* b, const Index begin, const Index end, const int terms, F out) {

@@ -49,7 +49,7 @@ HG_DEVICE typename Op::State warps_merge(const typename Op::State* part) {
 }
 
 // n, of which the compiler knows nothing: what follows from it is neither computed ahead of a loop nor kept for later.
-HG_DEVICE int hidden(int n) {
+HG_DEVICE int opaque(int n) {
   asm volatile("" : "+r"(n));
   return n;
 }

@@ -19,15 +19,15 @@ struct Hits {
 };
 
 // Where in a round the calling thread looks at step `step`: warps take neighbours, one after the other.
-HG_DEVICE int look(const int step) {
+HG_DEVICE int scan_position(const int step) {
   return (int)threadIdx.x / 32 * SCATTER_LOOK + step * 32 + (int)threadIdx.x % 32;
 }
 
 // Put what a round that begins at `begin` has found behind the `count` updates that are kept, and return how many there
-// are now. `row` has the row that each update of this thread meets, -1 for none of the block's. `turn` is 0 and 1 by turns.
+// are now. `row` has the row that each update of this thread meets, -1 for none of the block's. `slot` is 0 and 1 in turn.
 // All threads are here; the list is complete behind the next barrier.
 template <typename Index>
-HG_DEVICE int collect(Hits<Index>& hits, const int (&row)[SCATTER_STEPS], const Index begin, const int count, const int turn) {
+HG_DEVICE int collect(Hits<Index>& hits, const int (&row)[SCATTER_STEPS], const Index begin, const int count, const int slot) {
   const int lane = (int)threadIdx.x % 32, warp = (int)threadIdx.x / 32;
   unsigned int met[SCATTER_STEPS];
   int mine = 0;
@@ -36,12 +36,12 @@ HG_DEVICE int collect(Hits<Index>& hits, const int (&row)[SCATTER_STEPS], const 
     met[s] = __ballot_sync(0xffffffffu, row[s] >= 0);
     mine += __popc(met[s]);
   }
-  if (lane == 0) hits.counts[turn][warp] = mine;
+  if (lane == 0) hits.counts[slot][warp] = mine;
   __syncthreads();
   int place = count, all = count;
   HG_UNROLL
   for (int w = 0; w < SCATTER_WARPS; ++w) {
-    const int theirs = hits.counts[turn][w];
+    const int theirs = hits.counts[slot][w];
     if (w < warp) place += theirs;
     all += theirs;
   }
@@ -49,7 +49,7 @@ HG_DEVICE int collect(Hits<Index>& hits, const int (&row)[SCATTER_STEPS], const 
   for (int s = 0; s < SCATTER_STEPS; ++s) {
     if (row[s] >= 0) {
       const int at = place + __popc(met[s] & ((1u << lane) - 1));
-      hits.update[at] = begin + look(s);
+      hits.update[at] = begin + scan_position(s);
       hits.row[at] = row[s];
     }
     place += __popc(met[s]);

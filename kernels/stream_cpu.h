@@ -18,7 +18,7 @@ namespace hg {
 #endif
 
 // Whether a kernel that reads and writes so many bytes stores past the caches.
-HG_DEVICE bool streams(const Index bytes) {
+HG_DEVICE bool exceeds_caches(const Index bytes) {
 #ifdef HG_STREAM
   return bytes > HG_CACHED;
 #else
@@ -31,19 +31,19 @@ HG_DEVICE bool aligned(const void* const p) { return (unsigned long long)p % 64 
 
 // Elements from p to where a line begins, if the lines from there on are stored past the caches; p lies on an element.
 template <typename T>
-HG_DEVICE Index head(const T* const p, const bool past) {
-  return past ? (Index)(-(unsigned long long)p % 64 / sizeof(T)) : 0;
+HG_DEVICE Index unaligned_prefix(const T* const p, const bool nontemporal) {
+  return nontemporal ? (Index)(-(unsigned long long)p % 64 / sizeof(T)) : 0;
 }
 
-// to[i] = from[i] for i < N, whole lines of aligned arrays; past the caches if `past`. Both ways read `from` by vectors,
+// to[i] = from[i] for i < N, whole lines of aligned arrays; past the caches if `nontemporal`. Both ways read `from` by vectors,
 // so that compilers need no memory for it.
 template <int N, typename T>
-HG_DEVICE void put(T* const to, const T* const from, const bool past) {
+HG_DEVICE void store_block(T* const to, const T* const from, const bool nontemporal) {
 #ifdef HG_STREAM
   typedef float V __attribute__((vector_size(HG_STREAM), may_alias));
   typedef float U __attribute__((vector_size(HG_STREAM), may_alias, aligned(1)));
   const int lanes = HG_STREAM / sizeof(T);
-  if (past) {
+  if (nontemporal) {
 #pragma GCC unroll 64
     for (int i = 0; i < N; i += lanes) {
       const V v = *(const V*)(from + i);
@@ -67,7 +67,7 @@ HG_DEVICE void put(T* const to, const T* const from, const bool past) {
 }
 
 // What was streamed comes before what is stored from now on.
-HG_DEVICE void streamed() {
+HG_DEVICE void streaming_fence() {
 #ifdef HG_STREAM
   __builtin_ia32_sfence();
 #endif

@@ -406,8 +406,8 @@ def test_what_is_fetched_ahead(graph, always, streaming, compiler):
     results are stored past the caches."""
     program = compile_graph(graph, CPU)
     (kernel,) = program.kernels
-    assert list(dict.fromkeys(re.findall(r"^ *hg::ahead<true>\((x\d) \+", kernel.text, re.M))) == always
-    assert re.findall(r"if \(past\) hg::ahead<true>\((x\d) \+", kernel.text) == streaming
+    assert list(dict.fromkeys(re.findall(r"^ *hg::prefetch_elements<true>\((x\d) \+", kernel.text, re.M))) == always
+    assert re.findall(r"if \(nontemporal\) hg::prefetch_elements<true>\((x\d) \+", kernel.text) == streaming
     inputs, outputs = arrays(graph, 0), fresh(program)
     cpu_backend().load(program)(inputs, outputs)
     for got, want in zip(outputs, evaluate(graph, inputs, wide=True), strict=True):

@@ -343,7 +343,7 @@ def test_every_barrier_of_a_cluster_is_needed(name, cluster, monkeypatch):
     program = lone(name, cluster, monkeypatch)
     (kernel,) = program.kernels
     wait = "hg::cluster_sync();" if cluster > 1 else "__syncthreads();"
-    places = [m.span() for m in re.finditer(rf"^ *(?:if \(turn > 0\) )?({re.escape(wait)})$", kernel.text, re.M)]
+    places = [m.span() for m in re.finditer(rf"^ *(?:if \(iteration > 0\) )?({re.escape(wait)})$", kernel.text, re.M)]
     places = [p for p in places if p[0] > kernel.text.index("__global__")]
     assert len(places) == kernel.text.count("// phase ") - (not kernel.choice.get("turns"))
     weaker = "{ hg::cluster_arrive_relaxed(); hg::cluster_wait(); }" if cluster > 1 else ";"
@@ -404,9 +404,9 @@ def test_what_is_fetched_ahead(name, cuda_driver):
 
 #: what stands in the text of a kernel -> what is put in its place
 EARLY = {
-    "  hg::copied();\n": "",
+    "  hg::wait_copies();\n": "",
     "  __syncthreads();  // what other threads copied, too\n": "",
-    "_ahead(p3, p7, p4, p8, n2, n3, blockIdx.x, held + 0)": "_ahead(p3, p7, p4, p8, n2, n3, blockIdx.x + 1, held + 0)",
+    "_prefetch(p3, p7, p4, p8, n2, n3, blockIdx.x, held + 0)": "_prefetch(p3, p7, p4, p8, n2, n3, blockIdx.x + 1, held + 0)",
     "block + gridDim.x, held + 0)": "block + 1, held + 0)",
     "held + 4096": "held + 2048",
 }
@@ -431,7 +431,7 @@ def test_copies_are_waited_for(line):
 def test_a_copy_that_is_not_waited_for_is_a_race():
     program = program_of("steps_mlp")
     (kernel,) = program.kernels
-    mutant = replace(program, kernels=[replace(kernel, text=kernel.text.replace("  hg::copied();\n", ""))])
+    mutant = replace(program, kernels=[replace(kernel, text=kernel.text.replace("  hg::wait_copies();\n", ""))])
     with pytest.raises((Race, UninitialisedRead), match="in flight|nothing has written"):
         run(mutant, EmulatedDriver())
 

@@ -192,7 +192,7 @@ SHAPES = {
 
 def streaming(program):
     """``program`` as it is with arrays larger than the caches."""
-    program.source = program.source.replace("hg::streams(", "hg::streams((Index)1 << 40 | ")
+    program.source = program.source.replace("hg::exceeds_caches(", "hg::exceeds_caches((Index)1 << 40 | ")
     return program
 
 
@@ -215,9 +215,9 @@ def test_same_bits(name, compiler):
     graph = made(function, types)
     inputs = arrays(graph, 7)
     plain = compile_graph(graph, CPU)
-    assert ("hg::streams(" in plain.source) is ("hg::put<" in plain.source) is expected
+    assert ("hg::exceeds_caches(" in plain.source) is ("hg::store_block<" in plain.source) is expected
     # what went past the caches is fenced, which no thread of a test can be sure to miss
-    assert plain.source.count("hg::streamed();\n") == plain.source.count("hg::streams(")
+    assert plain.source.count("hg::streaming_fence();\n") == plain.source.count("hg::exceeds_caches(")
     want = run(graph, plain, inputs, True)
     for aligned in (True, False):
         for a, b in zip(run(graph, streaming(compile_graph(graph, CPU)), inputs, aligned), want):
@@ -229,7 +229,7 @@ def test_all_cases_that_stream(compiler):
     for name in CASES:
         graph = build(name)
         program = compile_graph(graph, CPU)
-        if "hg::streams(" in program.source:
+        if "hg::exceeds_caches(" in program.source:
             found += 1
             inputs = arrays(graph, 3)
             for k, (got, want) in enumerate(zip(run(graph, streaming(program), inputs, False), wanted(graph, inputs))):
@@ -245,7 +245,7 @@ def test_what_is_written_over_an_operand_is_not_streamed(rows, over, compiler):
     program = compile_graph(b.finish([b.dot(b.mul(b.add(b.dot(y, w), y), y), w)], "g"), CPU)
     (step,) = (s for s in program.steps if isinstance(s, KernelStep) and program.kernels[s.kernel].kind == "map")
     assert bool(step.in_place) is over
-    assert ("hg::streams(" in program.kernels[step.kernel].text) is not over
+    assert ("hg::exceeds_caches(" in program.kernels[step.kernel].text) is not over
 
 
 @pytest.mark.parametrize("dtype", ["f32", "f64", "f16", "u8", "i64"])
@@ -254,7 +254,7 @@ def test_sizes_and_places_around_lines_and_vectors(dtype, compiler):
     for n in (2, 15, 16, 17, 31, 33, 63, 64, 65, 127, 128, 129, 1023, 1025):
         graph = made(lambda b, x, y: [b.add(b.mul(x, x), y), b.gt(x, y)], [f"{dtype}[{n}]"] * 2)
         inputs, plain = arrays(graph, n), compile_graph(graph, CPU)
-        assert "hg::streams(" in plain.source
+        assert "hg::exceeds_caches(" in plain.source
         want = run(graph, plain, inputs, True)
         load = cpu_backend().load(streaming(compile_graph(graph, CPU)))
         for begin in (0, 1, 3, 8, 15, 31):
@@ -279,7 +279,7 @@ def test_rows_of_lengths_around_lines_and_blocks(dtype, compiler):
         inputs, plain = arrays(graph, n), compile_graph(graph, CPU)
         text = plain.kernels[0].text
         texts.add(text)
-        assert "hg::head(" in text
+        assert "hg::unaligned_prefix(" in text
         want = run(graph, plain, inputs, True)
         for aligned in (True, False):
             for got, w in zip(run(graph, streaming(compile_graph(graph, CPU)), inputs, aligned), want):
@@ -305,7 +305,7 @@ def test_parts_of_joins_that_begin_at_every_place_of_a_line(dtype, axis, compile
         types = [f"{dtype}[4,{m}]" if axis else f"{dtype}[{m}]" for m in lengths]
         graph = made(lambda b, *xs: b.concat([b.mul(x, x) for x in xs], axis), types)
         inputs, plain = arrays(graph, n), compile_graph(graph, CPU)
-        assert "hg::streams(" in plain.source and "hg::head(" in plain.source
+        assert "hg::exceeds_caches(" in plain.source and "hg::unaligned_prefix(" in plain.source
         want = np.concatenate([x * x for x in inputs], axis)
         memory = np.full(want.nbytes + 512, 0xA5, np.uint8)
         at = -memory.__array_interface__["data"][0] % 64 + 64

@@ -39,14 +39,14 @@ HG_KERNEL amax_48c49540(const hg::bfloat16* HG_RESTRICT x0, hg::bfloat16* HG_RES
     y0[0] = v1;
   }
 }
-HG_KERNEL cast_mul_exp_431a3f89(const hg::bfloat16* HG_RESTRICT x0, const hg::bfloat16* HG_RESTRICT x1, hg::bfloat16* HG_RESTRICT y0, float* HG_RESTRICT y1, hg::bfloat16* HG_RESTRICT y2, const Index begin, const Index end) {
-  const bool past = hg::streams((end - begin) * 12) && hg::aligned(y0 + begin) && hg::aligned(y1 + begin) && hg::aligned(y2 + begin);
+HG_KERNEL cast_mul_exp_ebef1c91(const hg::bfloat16* HG_RESTRICT x0, const hg::bfloat16* HG_RESTRICT x1, hg::bfloat16* HG_RESTRICT y0, float* HG_RESTRICT y1, hg::bfloat16* HG_RESTRICT y2, const Index begin, const Index end) {
+  const bool nontemporal = hg::exceeds_caches((end - begin) * 12) && hg::aligned(y0 + begin) && hg::aligned(y1 + begin) && hg::aligned(y2 + begin);
   for (Index at = begin; at < end - 63; at += 64) {
     alignas(64) hg::bfloat16 o0[64];
     alignas(64) float o1[64];
     alignas(64) hg::bfloat16 o2[64];
-    if (past) hg::ahead<true>(x0 + (at + 8192), 64);
-    if (past) hg::ahead<true>(x1 + (at + 8192), 64);
+    if (nontemporal) hg::prefetch_elements<true>(x0 + (at + 8192), 64);
+    if (nontemporal) hg::prefetch_elements<true>(x1 + (at + 8192), 64);
     HG_SIMD
     for (Index j = 0; j < 64; ++j) {
       const Index i0 = at + j;
@@ -63,9 +63,9 @@ HG_KERNEL cast_mul_exp_431a3f89(const hg::bfloat16* HG_RESTRICT x0, const hg::bf
       o1[j] = v5;
       o2[j] = v8;
     }
-    hg::put<64>(y0 + at, o0, past);
-    hg::put<64>(y1 + at, o1, past);
-    hg::put<64>(y2 + at, o2, past);
+    hg::store_block<64>(y0 + at, o0, nontemporal);
+    hg::store_block<64>(y1 + at, o1, nontemporal);
+    hg::store_block<64>(y2 + at, o2, nontemporal);
   }
   HG_SIMD
   for (Index i0 = end - (end - begin) % 64; i0 < end; ++i0) {
@@ -82,7 +82,7 @@ HG_KERNEL cast_mul_exp_431a3f89(const hg::bfloat16* HG_RESTRICT x0, const hg::bf
     y1[i0] = v5;
     y2[i0] = v8;
   }
-  if (past) hg::streamed();
+  if (nontemporal) hg::streaming_fence();
 }
 
 #define HG_UNITS
@@ -117,9 +117,9 @@ HG_KERNEL sum_copy_b74a2b61(const hg::bfloat16* HG_RESTRICT x0, hg::bfloat16* HG
   }
 }
 HG_KERNEL amax_48c49540(const hg::bfloat16* HG_RESTRICT x0, hg::bfloat16* HG_RESTRICT y0, const Index begin, const Index end, const Index n_i0);
-HG_KERNEL cast_mul_exp_431a3f89(const hg::bfloat16* HG_RESTRICT x0, const hg::bfloat16* HG_RESTRICT x1, hg::bfloat16* HG_RESTRICT y0, float* HG_RESTRICT y1, hg::bfloat16* HG_RESTRICT y2, const Index begin, const Index end);
+HG_KERNEL cast_mul_exp_ebef1c91(const hg::bfloat16* HG_RESTRICT x0, const hg::bfloat16* HG_RESTRICT x1, hg::bfloat16* HG_RESTRICT y0, float* HG_RESTRICT y1, hg::bfloat16* HG_RESTRICT y2, const Index begin, const Index end);
 HG_EXPORT void run0(char* arena, const Index* e, char* const* w, char* input0, char* input1, char* output0, char* output1, char* output2, char* output3, char* output4) {
-  cast_mul_exp_431a3f89((hg::bfloat16*)input0, (hg::bfloat16*)input1, (hg::bfloat16*)output0, (float*)output1, (hg::bfloat16*)output3, 0, e[0]);
+  cast_mul_exp_ebef1c91((hg::bfloat16*)input0, (hg::bfloat16*)input1, (hg::bfloat16*)output0, (float*)output1, (hg::bfloat16*)output3, 0, e[0]);
   amax_48c49540((hg::bfloat16*)input1, (hg::bfloat16*)output4, 0, e[1], e[2]);
   sum_copy_b74a2b61((hg::bfloat16*)input0, (hg::bfloat16*)output2, 0, e[3], e[4]);
 }

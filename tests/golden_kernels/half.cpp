@@ -13,13 +13,13 @@
 #include "math_cpu_exp.h"
 #include "reduce.h"
 #include "stream_cpu.h"
-HG_KERNEL mul_add_cast_5e23ae78(const hg::half* HG_RESTRICT x0, const hg::half* HG_RESTRICT x1, hg::half* HG_RESTRICT y0, float* HG_RESTRICT y1, const Index begin, const Index end) {
-  const bool past = hg::streams((end - begin) * 10) && hg::aligned(y0 + begin) && hg::aligned(y1 + begin);
+HG_KERNEL mul_add_cast_8d35a058(const hg::half* HG_RESTRICT x0, const hg::half* HG_RESTRICT x1, hg::half* HG_RESTRICT y0, float* HG_RESTRICT y1, const Index begin, const Index end) {
+  const bool nontemporal = hg::exceeds_caches((end - begin) * 10) && hg::aligned(y0 + begin) && hg::aligned(y1 + begin);
   for (Index at = begin; at < end - 63; at += 64) {
     alignas(64) hg::half o0[64];
     alignas(64) float o1[64];
-    if (past) hg::ahead<true>(x0 + (at + 8192), 64);
-    if (past) hg::ahead<true>(x1 + (at + 8192), 64);
+    if (nontemporal) hg::prefetch_elements<true>(x0 + (at + 8192), 64);
+    if (nontemporal) hg::prefetch_elements<true>(x1 + (at + 8192), 64);
     HG_SIMD
     for (Index j = 0; j < 64; ++j) {
       const Index i0 = at + j;
@@ -32,8 +32,8 @@ HG_KERNEL mul_add_cast_5e23ae78(const hg::half* HG_RESTRICT x0, const hg::half* 
       o0[j] = v3;
       o1[j] = v5;
     }
-    hg::put<64>(y0 + at, o0, past);
-    hg::put<64>(y1 + at, o1, past);
+    hg::store_block<64>(y0 + at, o0, nontemporal);
+    hg::store_block<64>(y1 + at, o1, nontemporal);
   }
   HG_SIMD
   for (Index i0 = end - (end - begin) % 64; i0 < end; ++i0) {
@@ -46,7 +46,7 @@ HG_KERNEL mul_add_cast_5e23ae78(const hg::half* HG_RESTRICT x0, const hg::half* 
     y0[i0] = v3;
     y1[i0] = v5;
   }
-  if (past) hg::streamed();
+  if (nontemporal) hg::streaming_fence();
 }
 HG_KERNEL sum_copy_146d382e(const hg::half* HG_RESTRICT x0, hg::half* HG_RESTRICT y0, const Index begin, const Index end, const Index n_i0) {
   for (Index r0 = begin; r0 < end; ++r0) {
@@ -73,6 +73,6 @@ HG_KERNEL sum_copy_146d382e(const hg::half* HG_RESTRICT x0, hg::half* HG_RESTRIC
   }
 }
 HG_EXPORT void run0(char* arena, const Index* e, char* const* w, char* input0, char* input1, char* output0, char* output1, char* output2) {
-  mul_add_cast_5e23ae78((hg::half*)input0, (hg::half*)input1, (hg::half*)output0, (float*)output1, 0, e[0]);
+  mul_add_cast_8d35a058((hg::half*)input0, (hg::half*)input1, (hg::half*)output0, (float*)output1, 0, e[0]);
   sum_copy_146d382e((hg::half*)input0, (hg::half*)output2, 0, e[1], e[2]);
 }

@@ -8,17 +8,17 @@
 #include "math_cpu_basic.h"
 #include "math_cpu_exp.h"
 #include "stream_cpu.h"
-HG_KERNEL exp_88f2d2b9(const float* HG_RESTRICT x0, const float* HG_RESTRICT x1, const float* HG_RESTRICT x2, float* HG_RESTRICT y0, const Index begin, const Index end, const Index turn0, const Index start1, const Index turn2, const Index start3) {
-  const bool past = hg::streams((end - begin) * 8) && hg::aligned(y0);
+HG_KERNEL exp_4a096416(const float* HG_RESTRICT x0, const float* HG_RESTRICT x1, const float* HG_RESTRICT x2, float* HG_RESTRICT y0, const Index begin, const Index end, const Index boundary0, const Index start1, const Index boundary2, const Index start3) {
+  const bool nontemporal = hg::exceeds_caches((end - begin) * 8) && hg::aligned(y0);
   const Index from = begin;
-  const Index to = hg::minimum<Index>(end, turn0);
-  const Index line = hg::minimum<Index>(from + hg::head(y0 + from, past), to);
-  const Index from1 = hg::maximum<Index>(begin, turn0);
-  const Index to1 = hg::minimum<Index>(end, turn2);
-  const Index line1 = hg::minimum<Index>(from1 + hg::head(y0 + from1, past), to1);
-  const Index from2 = hg::maximum<Index>(begin, turn2);
+  const Index to = hg::minimum<Index>(end, boundary0);
+  const Index line = hg::minimum<Index>(from + hg::unaligned_prefix(y0 + from, nontemporal), to);
+  const Index from1 = hg::maximum<Index>(begin, boundary0);
+  const Index to1 = hg::minimum<Index>(end, boundary2);
+  const Index line1 = hg::minimum<Index>(from1 + hg::unaligned_prefix(y0 + from1, nontemporal), to1);
+  const Index from2 = hg::maximum<Index>(begin, boundary2);
   const Index to2 = end;
-  const Index line2 = hg::minimum<Index>(from2 + hg::head(y0 + from2, past), to2);
+  const Index line2 = hg::minimum<Index>(from2 + hg::unaligned_prefix(y0 + from2, nontemporal), to2);
   HG_SIMD
   for (Index i0 = from; i0 < line; ++i0) {
     const float v0 = x0[i0];
@@ -27,7 +27,7 @@ HG_KERNEL exp_88f2d2b9(const float* HG_RESTRICT x0, const float* HG_RESTRICT x1,
   }
   for (Index at = line; at < to - 63; at += 64) {
     alignas(64) float o0[64];
-    if (past) hg::ahead<true>(x0 + (at + 4096), 64);
+    if (nontemporal) hg::prefetch_elements<true>(x0 + (at + 4096), 64);
     HG_SIMD
     for (Index j = 0; j < 64; ++j) {
       const Index i0 = at + j;
@@ -35,7 +35,7 @@ HG_KERNEL exp_88f2d2b9(const float* HG_RESTRICT x0, const float* HG_RESTRICT x1,
       const float v1 = hg::exp(v0);
       o0[j] = v1;
     }
-    hg::put<64>(y0 + at, o0, past);
+    hg::store_block<64>(y0 + at, o0, nontemporal);
   }
   HG_SIMD
   for (Index i0 = to - (to - line) % 64; i0 < to; ++i0) {
@@ -51,7 +51,7 @@ HG_KERNEL exp_88f2d2b9(const float* HG_RESTRICT x0, const float* HG_RESTRICT x1,
   }
   for (Index at = line1; at < to1 - 63; at += 64) {
     alignas(64) float o0[64];
-    if (past) hg::ahead<true>(x1 + (at + start1 + 4096), 64);
+    if (nontemporal) hg::prefetch_elements<true>(x1 + (at + start1 + 4096), 64);
     HG_SIMD
     for (Index j = 0; j < 64; ++j) {
       const Index i0 = at + j;
@@ -59,7 +59,7 @@ HG_KERNEL exp_88f2d2b9(const float* HG_RESTRICT x0, const float* HG_RESTRICT x1,
       const float v3 = hg::exp(v2);
       o0[j] = v3;
     }
-    hg::put<64>(y0 + at, o0, past);
+    hg::store_block<64>(y0 + at, o0, nontemporal);
   }
   HG_SIMD
   for (Index i0 = to1 - (to1 - line1) % 64; i0 < to1; ++i0) {
@@ -75,7 +75,7 @@ HG_KERNEL exp_88f2d2b9(const float* HG_RESTRICT x0, const float* HG_RESTRICT x1,
   }
   for (Index at = line2; at < to2 - 63; at += 64) {
     alignas(64) float o0[64];
-    if (past) hg::ahead<true>(x2 + (at + start3 + 4096), 64);
+    if (nontemporal) hg::prefetch_elements<true>(x2 + (at + start3 + 4096), 64);
     HG_SIMD
     for (Index j = 0; j < 64; ++j) {
       const Index i0 = at + j;
@@ -83,7 +83,7 @@ HG_KERNEL exp_88f2d2b9(const float* HG_RESTRICT x0, const float* HG_RESTRICT x1,
       const float v5 = hg::exp(v4);
       o0[j] = v5;
     }
-    hg::put<64>(y0 + at, o0, past);
+    hg::store_block<64>(y0 + at, o0, nontemporal);
   }
   HG_SIMD
   for (Index i0 = to2 - (to2 - line2) % 64; i0 < to2; ++i0) {
@@ -91,8 +91,8 @@ HG_KERNEL exp_88f2d2b9(const float* HG_RESTRICT x0, const float* HG_RESTRICT x1,
     const float v5 = hg::exp(v4);
     y0[i0] = v5;
   }
-  if (past) hg::streamed();
+  if (nontemporal) hg::streaming_fence();
 }
 HG_EXPORT void run0(char* arena, const Index* e, char* const* w, char* input0, char* input1, char* input2, char* output0) {
-  exp_88f2d2b9((float*)input0, (float*)input1, (float*)input2, (float*)output0, 0, e[0], e[1], e[2], e[3], e[4]);
+  exp_4a096416((float*)input0, (float*)input1, (float*)input2, (float*)output0, 0, e[0], e[1], e[2], e[3], e[4]);
 }

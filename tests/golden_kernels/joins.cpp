@@ -10,15 +10,15 @@
 #endif
 #include "cpu.h"
 #include "math_cpu_exp.h"
-HG_KERNEL exp_copy_4e568dd0(const float* HG_RESTRICT x0, const float* HG_RESTRICT x1, float* HG_RESTRICT y0, const Index begin, const Index end) {
-  const Index nil = hg::hidden(0);
+HG_KERNEL exp_copy_5630cb78(const float* HG_RESTRICT x0, const float* HG_RESTRICT x1, float* HG_RESTRICT y0, const Index begin, const Index end) {
+  const Index opaque_zero = hg::opaque(0);
   for (Index i0 = begin; i0 < end; ++i0) {
     HG_SIMD
     for (Index i1 = 0; i1 < 15; ++i1) {
-      const float v0 = i1 < 6 + nil ? x0[i0 * 6 + i1] : 0.0f;
+      const float v0 = i1 < 6 + opaque_zero ? x0[i0 * 6 + i1] : 0.0f;
       const float v1 = hg::exp(v0);
-      const float v2 = i1 - 6 >= nil && i1 - 6 < 3 + nil ? x1[i0 * 3 + i1 - 6] : 0.0f;
-      const float v3 = i1 - 9 >= nil ? x0[i0 * 6 - i1 + 14] : 0.0f;
+      const float v2 = i1 - 6 >= opaque_zero && i1 - 6 < 3 + opaque_zero ? x1[i0 * 3 + i1 - 6] : 0.0f;
+      const float v3 = i1 - 9 >= opaque_zero ? x0[i0 * 6 - i1 + 14] : 0.0f;
       const bool v4 = i1 - 6 >= 0 && i1 - 6 < 3;
       const float v5 = v4 ? v2 : v3;
       const bool v6 = i1 < 6;
@@ -27,12 +27,12 @@ HG_KERNEL exp_copy_4e568dd0(const float* HG_RESTRICT x0, const float* HG_RESTRIC
     }
   }
 }
-HG_KERNEL copy_97cc391c(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const Index begin, const Index end) {
-  const Index nil = hg::hidden(0);
+HG_KERNEL copy_10631098(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const Index begin, const Index end) {
+  const Index opaque_zero = hg::opaque(0);
   for (Index i0 = begin; i0 < end; ++i0) {
     HG_SIMD
     for (Index i1 = 0; i1 < 8; ++i1) {
-      const float v0 = i0 - 1 >= nil && i1 < 6 + nil ? x0[i0 * 6 + i1 - 6] : 0.0f;
+      const float v0 = i0 - 1 >= opaque_zero && i1 < 6 + opaque_zero ? x0[i0 * 6 + i1 - 6] : 0.0f;
       const bool v1 = i0 - 1 >= 0 && i1 < 6;
       const float v2 = v1 ? v0 : 3.0f;
       y0[i0 * 8 + i1] = v2;
@@ -49,7 +49,7 @@ HG_KERNEL copy_78d2bcf2(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, cons
   }
 }
 HG_EXPORT void run0(char* arena, const Index* e, char* const* w, char* input0, char* input1, char* output0, char* output1, char* output2) {
-  exp_copy_4e568dd0((float*)input0, (float*)input1, (float*)output0, 0, e[0]);
-  copy_97cc391c((float*)input0, (float*)output1, 0, e[1]);
+  exp_copy_5630cb78((float*)input0, (float*)input1, (float*)output0, 0, e[0]);
+  copy_10631098((float*)input0, (float*)output1, 0, e[1]);
   copy_78d2bcf2((float*)input0, (float*)output2, 0, e[2]);
 }

@@ -40,8 +40,8 @@ HG_KERNEL sum_a9d8181f(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const
     }
   }
 }
-HG_KERNEL sum_mul_00caec63(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const Index begin, const Index end, const Index share0, const Index n_i0) {
-  const float share0_ = hg::Share<float>::of(share0);
+HG_KERNEL sum_mul_5f45d277(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const Index begin, const Index end, const Index reciprocal0, const Index n_i0) {
+  const float reciprocal0_ = hg::Reciprocal<float>::from_bits(reciprocal0);
   for (Index r0 = begin; r0 < end; ++r0) {
     hg::Lanes<hg::Sum<float>, float, 64> a0;
     a0.start(0);
@@ -62,7 +62,7 @@ HG_KERNEL sum_mul_00caec63(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, c
       a0.merge(part_a0);
     }
     const float v1 = a0.fold(0, n_i0);
-    const float v2 = v1 * share0_;
+    const float v2 = v1 * reciprocal0_;
     y0[0] = v2;
   }
 }
@@ -124,10 +124,10 @@ HG_KERNEL amin_01a9b98a(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, cons
     }
 }
 HG_KERNEL sum_a9d8181f(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const Index begin, const Index end);
-HG_KERNEL sum_mul_00caec63(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const Index begin, const Index end, const Index share0, const Index n_i0);
+HG_KERNEL sum_mul_5f45d277(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const Index begin, const Index end, const Index reciprocal0, const Index n_i0);
 HG_EXPORT void run0(char* arena, const Index* e, char* const* w, char* input0, char* output0, char* output1, char* output2, char* output3) {
   sum_a9d8181f((float*)input0, (float*)output0, 0, e[0]);
   amax_511a8989((float*)input0, (float*)output1, 0, e[1], e[2], e[3], e[4], e[5]);
-  sum_mul_00caec63((float*)input0, (float*)output2, 0, e[6], e[7], e[8]);
+  sum_mul_5f45d277((float*)input0, (float*)output2, 0, e[6], e[7], e[8]);
   amin_01a9b98a((float*)input0, (float*)output3, 0, e[9], e[10]);
 }

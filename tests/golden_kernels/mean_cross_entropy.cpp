@@ -25,8 +25,8 @@
 #include "math_cpu_exp.h"
 #include "math_cpu_log.h"
 #include "reduce.h"
-HG_KERNEL amax_sub_neg_eae64b7e(const int* HG_RESTRICT x0, const float* HG_RESTRICT x1, float* HG_RESTRICT y0, const Index begin, const Index end, const Index share0, const Index n_i1, const Index i0_stride2, const Index together, const Index ahead0) {
-  const float share0_ = hg::Share<float>::of(share0);
+HG_KERNEL amax_sub_neg_cc54a31c(const int* HG_RESTRICT x0, const float* HG_RESTRICT x1, float* HG_RESTRICT y0, const Index begin, const Index end, const Index reciprocal0, const Index n_i1, const Index i0_stride2, const Index group_rows, const Index prefetch_distance0) {
+  const float reciprocal0_ = hg::Reciprocal<float>::from_bits(reciprocal0);
   hg::Lanes<hg::Sum<float>, float, 64> total0, part_total0;
   total0.start(0);
   part_total0.start(0);
@@ -35,8 +35,8 @@ HG_KERNEL amax_sub_neg_eae64b7e(const int* HG_RESTRICT x0, const float* HG_RESTR
     const Index chunk_end = hg::minimum<Index>(chunk + 64, end);
     float h_v9[64] __attribute__((aligned(64)));
     float h_v6[64] __attribute__((aligned(64)));
-  for (Index from = chunk; from < chunk_end; from += together) {
-    const Index to = hg::minimum<Index>(from + together, chunk_end);
+  for (Index from = chunk; from < chunk_end; from += group_rows) {
+    const Index to = hg::minimum<Index>(from + group_rows, chunk_end);
     float r_v5[4];
     float r_v3[4];
     float r_v9[4];
@@ -86,7 +86,7 @@ HG_KERNEL amax_sub_neg_eae64b7e(const int* HG_RESTRICT x0, const float* HG_RESTR
     for (; at <= n_i1 - 64; at += 64) {
       HG_BLOCK
       const Index count = 64;
-      hg::ahead<true>(x1 + (i0 * i0_stride2 + at + ahead0), count);
+      hg::prefetch_elements<true>(x1 + (i0 * i0_stride2 + at + prefetch_distance0), count);
       HG_SIMD
       for (Index j = 0; j < count; ++j) {
         const Index i1 = at + j;
@@ -133,10 +133,10 @@ HG_KERNEL amax_sub_neg_eae64b7e(const int* HG_RESTRICT x0, const float* HG_RESTR
   }
   total0.merge(part_total0);
   const float v12 = total0.fold(1);
-  const float v13 = v12 * share0_;
+  const float v13 = v12 * reciprocal0_;
   const float v14 = -v13;
   y0[0] = v14;
 }
 HG_EXPORT void run0(char* arena, const Index* e, char* const* w, char* input0, char* input1, char* output0) {
-  amax_sub_neg_eae64b7e((int*)input1, (float*)input0, (float*)output0, 0, e[0], e[1], e[2], e[3], e[4], e[5]);
+  amax_sub_neg_cc54a31c((int*)input1, (float*)input0, (float*)output0, 0, e[0], e[1], e[2], e[3], e[4], e[5]);
 }

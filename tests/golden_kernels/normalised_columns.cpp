@@ -21,8 +21,8 @@
 #include "math_cpu_basic.h"
 #include "math_cpu_log.h"
 #include "reduce.h"
-HG_KERNEL sum_mul_log_c689dc3b(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, float* HG_RESTRICT y1, const Index begin, const Index end, const Index share0) {
-  const float share0_ = hg::Share<float>::of(share0);
+HG_KERNEL sum_mul_log_fa31206a(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, float* HG_RESTRICT y1, const Index begin, const Index end, const Index reciprocal0) {
+  const float reciprocal0_ = hg::Reciprocal<float>::from_bits(reciprocal0);
   for (Index i0 = begin; i0 < end; ++i0) {
     for (Index at = 0; at < 40; at += 40) {
       const Index count = 40;
@@ -51,7 +51,7 @@ HG_KERNEL sum_mul_log_c689dc3b(const float* HG_RESTRICT x0, float* HG_RESTRICT y
       HG_SIMD
       for (Index j = 0; j < count; ++j) {
         const float v1 = r_v1[j];
-        const float v2 = v1 * share0_;
+        const float v2 = v1 * reciprocal0_;
         r_v2[j] = v2;
       }
       for (Index i2 = 0; i2 < 5; ++i2) {
@@ -72,7 +72,7 @@ HG_KERNEL sum_mul_log_c689dc3b(const float* HG_RESTRICT x0, float* HG_RESTRICT y
       HG_SIMD
       for (Index j = 0; j < count; ++j) {
         const float v5 = r_v5[j];
-        const float v6 = v5 * share0_;
+        const float v6 = v5 * reciprocal0_;
         const float v7 = v6 + 1e-05f;
         const float v8 = hg::rsqrt(v7);
         const float v10 = v6 + 1.0f;
@@ -104,5 +104,5 @@ HG_KERNEL sum_mul_log_c689dc3b(const float* HG_RESTRICT x0, float* HG_RESTRICT y
   }
 }
 HG_EXPORT void run0(char* arena, const Index* e, char* const* w, char* input0, char* output0, char* output1) {
-  sum_mul_log_c689dc3b((float*)input0, (float*)output0, (float*)output1, 0, e[0], e[1]);
+  sum_mul_log_fa31206a((float*)input0, (float*)output0, (float*)output1, 0, e[0], e[1]);
 }

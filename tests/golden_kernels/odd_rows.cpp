@@ -10,11 +10,11 @@
 #include "cpu.h"
 #include "math_cpu_basic.h"
 #include "stream_cpu.h"
-HG_KERNEL add_max_mul_d669b85f(const float* HG_RESTRICT x0, const float* HG_RESTRICT x1, const float* HG_RESTRICT x2, float* HG_RESTRICT y0, const Index begin, const Index end) {
-  const bool past = hg::streams((end - begin) * 12276) && hg::aligned(y0);
-  if (past) {
+HG_KERNEL add_max_mul_1a3f56dd(const float* HG_RESTRICT x0, const float* HG_RESTRICT x1, const float* HG_RESTRICT x2, float* HG_RESTRICT y0, const Index begin, const Index end) {
+  const bool nontemporal = hg::exceeds_caches((end - begin) * 12276) && hg::aligned(y0);
+  if (nontemporal) {
     for (Index i0 = begin; i0 < end; ++i0) {
-      const Index line = hg::head(y0 + (i0 * 1023), past);
+      const Index line = hg::unaligned_prefix(y0 + (i0 * 1023), nontemporal);
       HG_SIMD
       for (Index i1 = 0; i1 < line; ++i1) {
         const float v0 = x0[i0 * 1023 + i1];
@@ -27,8 +27,8 @@ HG_KERNEL add_max_mul_d669b85f(const float* HG_RESTRICT x0, const float* HG_REST
       }
       for (Index at = line; at < 1023 - 63; at += 64) {
         alignas(64) float o0[64];
-        if (past) hg::ahead<true>(x0 + (i0 * 1023 + at + 4096), 64);
-        if (past) hg::ahead<true>(x2 + (i0 * 1023 + at + 4096), 64);
+        if (nontemporal) hg::prefetch_elements<true>(x0 + (i0 * 1023 + at + 4096), 64);
+        if (nontemporal) hg::prefetch_elements<true>(x2 + (i0 * 1023 + at + 4096), 64);
         HG_SIMD
         for (Index j = 0; j < 64; ++j) {
           const Index i1 = at + j;
@@ -40,7 +40,7 @@ HG_KERNEL add_max_mul_d669b85f(const float* HG_RESTRICT x0, const float* HG_REST
           const float v5 = v3 * v4;
           o0[j] = v5;
         }
-        hg::put<64>(y0 + (i0 * 1023 + at), o0, past);
+        hg::store_block<64>(y0 + (i0 * 1023 + at), o0, nontemporal);
       }
       HG_SIMD
       for (Index i1 = 1023 - (1023 - line) % 64; i1 < 1023; ++i1) {
@@ -53,7 +53,7 @@ HG_KERNEL add_max_mul_d669b85f(const float* HG_RESTRICT x0, const float* HG_REST
         y0[i0 * 1023 + i1] = v5;
       }
     }
-    hg::streamed();
+    hg::streaming_fence();
   } else {
     for (Index i0 = begin; i0 < end; ++i0) {
       HG_SIMD
@@ -70,5 +70,5 @@ HG_KERNEL add_max_mul_d669b85f(const float* HG_RESTRICT x0, const float* HG_REST
   }
 }
 HG_EXPORT void run0(char* arena, const Index* e, char* const* w, char* input0, char* input1, char* input2, char* output0) {
-  add_max_mul_d669b85f((float*)input0, (float*)input1, (float*)input2, (float*)output0, 0, e[0]);
+  add_max_mul_1a3f56dd((float*)input0, (float*)input1, (float*)input2, (float*)output0, 0, e[0]);
 }

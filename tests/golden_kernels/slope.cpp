@@ -12,8 +12,8 @@
 #pragma GCC optimize("no-tree-dominator-opts")
 #endif
 #include "cpu.h"
-#include "conv_weights_cpu.h"
-namespace conv_mul_add_bc148180_ {
+#include "conv_backward_filter_cpu.h"
+namespace conv_mul_add_302ca738_ {
 struct S {
   static constexpr int G = 1, MC = 4, SC = 8;
   static constexpr int OD = 1, OH = 7, OW = 7;
@@ -27,8 +27,8 @@ struct S {
   static constexpr bool DIRECT = true, ACROSS = false;
 };
 }  // namespace
-HG_KERNEL conv_mul_add_bc148180(const float* HG_RESTRICT x0, const float* HG_RESTRICT x1, const float* HG_RESTRICT x2, float* HG_RESTRICT y0, const Index begin, const Index end) {
-  hg::conv_weights<conv_mul_add_bc148180_::S, float>(x2, x1, begin, end, [&](const Index group, const Index m, const Index s, const Index d, const Index i2, const float* line) __attribute__((always_inline)) {
+HG_KERNEL conv_mul_add_302ca738(const float* HG_RESTRICT x0, const float* HG_RESTRICT x1, const float* HG_RESTRICT x2, float* HG_RESTRICT y0, const Index begin, const Index end) {
+  hg::conv_backward_filter<conv_mul_add_302ca738_::S, float>(x2, x1, begin, end, [&](const Index group, const Index m, const Index s, const Index d, const Index i2, const float* line) __attribute__((always_inline)) {
     const Index i0 = m;
     const Index i1 = group * 8 + s;
     HG_SIMD
@@ -49,11 +49,11 @@ HG_KERNEL conv_mul_add_bc148180(const float* HG_RESTRICT x0, const float* HG_RES
 #include "cpu.h"
 #include "math_cpu_basic.h"
 #include "stream_cpu.h"
-HG_KERNEL max_611c5e77(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const Index begin, const Index end) {
-  const bool past = hg::streams((end - begin) * 8) && hg::aligned(y0 + begin);
+HG_KERNEL max_c815ab19(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const Index begin, const Index end) {
+  const bool nontemporal = hg::exceeds_caches((end - begin) * 8) && hg::aligned(y0 + begin);
   for (Index at = begin; at < end - 63; at += 64) {
     alignas(64) float o0[64];
-    if (past) hg::ahead<true>(x0 + (at + 4096), 64);
+    if (nontemporal) hg::prefetch_elements<true>(x0 + (at + 4096), 64);
     HG_SIMD
     for (Index j = 0; j < 64; ++j) {
       const Index i0 = at + j;
@@ -61,7 +61,7 @@ HG_KERNEL max_611c5e77(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const
       const float v1 = hg::maximum(v0, 0.0f);
       o0[j] = v1;
     }
-    hg::put<64>(y0 + at, o0, past);
+    hg::store_block<64>(y0 + at, o0, nontemporal);
   }
   HG_SIMD
   for (Index i0 = end - (end - begin) % 64; i0 < end; ++i0) {
@@ -69,13 +69,13 @@ HG_KERNEL max_611c5e77(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const
     const float v1 = hg::maximum(v0, 0.0f);
     y0[i0] = v1;
   }
-  if (past) hg::streamed();
+  if (nontemporal) hg::streaming_fence();
 }
-HG_KERNEL mul_81eb964b(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const Index begin, const Index end) {
-  const bool past = hg::streams((end - begin) * 8) && hg::aligned(y0 + begin);
+HG_KERNEL mul_a800a4c4(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const Index begin, const Index end) {
+  const bool nontemporal = hg::exceeds_caches((end - begin) * 8) && hg::aligned(y0 + begin);
   for (Index at = begin; at < end - 63; at += 64) {
     alignas(64) float o0[64];
-    if (past) hg::ahead<true>(x0 + (at + 4096), 64);
+    if (nontemporal) hg::prefetch_elements<true>(x0 + (at + 4096), 64);
     HG_SIMD
     for (Index j = 0; j < 64; ++j) {
       const Index i0 = at + j;
@@ -83,7 +83,7 @@ HG_KERNEL mul_81eb964b(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const
       const float v1 = v0 * 2.0f;
       o0[j] = v1;
     }
-    hg::put<64>(y0 + at, o0, past);
+    hg::store_block<64>(y0 + at, o0, nontemporal);
   }
   HG_SIMD
   for (Index i0 = end - (end - begin) % 64; i0 < end; ++i0) {
@@ -91,11 +91,11 @@ HG_KERNEL mul_81eb964b(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const
     const float v1 = v0 * 2.0f;
     y0[i0] = v1;
   }
-  if (past) hg::streamed();
+  if (nontemporal) hg::streaming_fence();
 }
-HG_KERNEL conv_mul_add_bc148180(const float* HG_RESTRICT x0, const float* HG_RESTRICT x1, const float* HG_RESTRICT x2, float* HG_RESTRICT y0, const Index begin, const Index end);
+HG_KERNEL conv_mul_add_302ca738(const float* HG_RESTRICT x0, const float* HG_RESTRICT x1, const float* HG_RESTRICT x2, float* HG_RESTRICT y0, const Index begin, const Index end);
 HG_EXPORT void run0(char* arena, const Index* e, char* const* w, char* input0, char* input1, char* input2, char* output0) {
-  max_611c5e77((float*)input0, (float*)(arena + e[0]), 0, e[1]);
-  mul_81eb964b((float*)input1, (float*)(arena + e[2]), 0, e[3]);
-  conv_mul_add_bc148180((float*)input2, (float*)(arena + e[4]), (float*)(arena + e[5]), (float*)output0, 0, e[6]);
+  max_c815ab19((float*)input0, (float*)(arena + e[0]), 0, e[1]);
+  mul_a800a4c4((float*)input1, (float*)(arena + e[2]), 0, e[3]);
+  conv_mul_add_302ca738((float*)input2, (float*)(arena + e[4]), (float*)(arena + e[5]), (float*)output0, 0, e[6]);
 }

@@ -15,9 +15,9 @@
 #include "math_cpu_exp.h"
 #include "reduce.h"
 #include "stream_cpu.h"
-HG_KERNEL amax_sub_div_b5bcdb02(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const Index begin, const Index end) {
+HG_KERNEL amax_sub_div_7c1ad250(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const Index begin, const Index end) {
   float k0[2000] __attribute__((aligned(64)));
-  const bool past = hg::streams((end - begin) * 16000) && hg::aligned(y0);
+  const bool nontemporal = hg::exceeds_caches((end - begin) * 16000) && hg::aligned(y0);
   for (Index i0 = begin; i0 < end; ++i0) {
     hg::Lanes<hg::Max<float>, float, 80> a0;
     a0.start(0);
@@ -37,7 +37,7 @@ HG_KERNEL amax_sub_div_b5bcdb02(const float* HG_RESTRICT x0, float* HG_RESTRICT 
     for (Index at = 0; at < 2000; at += 80) {
       HG_BLOCK
       const Index count = 80;
-      hg::ahead<true>(x0 + (i0 * 2000 + at + 2000), count);
+      hg::prefetch_elements<true>(x0 + (i0 * 2000 + at + 2000), count);
       HG_SIMD
       for (Index j = 0; j < count; ++j) {
         const Index i1 = at + j;
@@ -60,11 +60,11 @@ HG_KERNEL amax_sub_div_b5bcdb02(const float* HG_RESTRICT x0, float* HG_RESTRICT 
         const float v5 = v3 / v4;
         o0[j] = v5;
       }
-      hg::put<80>(y0 + (i0 * 2000 + at), o0, past);
+      hg::store_block<80>(y0 + (i0 * 2000 + at), o0, nontemporal);
     }
   }
-  if (past) hg::streamed();
+  if (nontemporal) hg::streaming_fence();
 }
 HG_EXPORT void run0(char* arena, const Index* e, char* const* w, char* input0, char* output0) {
-  amax_sub_div_b5bcdb02((float*)input0, (float*)output0, 0, e[0]);
+  amax_sub_div_7c1ad250((float*)input0, (float*)output0, 0, e[0]);
 }

@@ -9,8 +9,8 @@
 #endif
 #include "cpu.h"
 #include "math_cpu_basic.h"
-#include "conv_spread_cpu.h"
-namespace conv_add_max_07fb42c8_ {
+#include "conv_input_dilated_cpu.h"
+namespace conv_add_max_e8b6f19f_ {
 struct S {
   static constexpr int G = 2, CG = 3, OG = 4;
   static constexpr int H = 5, W = 7, OH = 7, OW = 17;
@@ -22,8 +22,8 @@ struct S {
   static constexpr int at[] = { 0, 4, 1, 5, 2, 3 };
 };
 }  // namespace
-HG_KERNEL conv_add_max_07fb42c8(const float* HG_RESTRICT x0, const float* HG_RESTRICT x1, const float* HG_RESTRICT x2, float* HG_RESTRICT y0, const Index begin, const Index end) {
-  hg::conv_spread<conv_add_max_07fb42c8_::S>(x1, x2, begin, end, [&](const Index i0, const Index i1, const Index i2, const float* line) __attribute__((always_inline)) {
+HG_KERNEL conv_add_max_e8b6f19f(const float* HG_RESTRICT x0, const float* HG_RESTRICT x1, const float* HG_RESTRICT x2, float* HG_RESTRICT y0, const Index begin, const Index end) {
+  hg::conv_input_dilated<conv_add_max_e8b6f19f_::S>(x1, x2, begin, end, [&](const Index i0, const Index i1, const Index i2, const float* line) __attribute__((always_inline)) {
     const float v1 = x0[i1];
     HG_SIMD
     for (Index i3 = 0; i3 < 17; ++i3) {
@@ -35,5 +35,5 @@ HG_KERNEL conv_add_max_07fb42c8(const float* HG_RESTRICT x0, const float* HG_RES
   });
 }
 HG_EXPORT void run0(char* arena, const Index* e, char* const* w, char* input0, char* input1, char* input2, char* output0) {
-  conv_add_max_07fb42c8((float*)input2, (float*)input0, (float*)input1, (float*)output0, 0, e[0]);
+  conv_add_max_e8b6f19f((float*)input2, (float*)input0, (float*)input1, (float*)output0, 0, e[0]);
 }

@@ -16,11 +16,11 @@
 #include "math_cpu_basic.h"
 #include "reduce.h"
 #include "stream_cpu.h"
-HG_KERNEL mul_c9f77fc1(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const Index begin, const Index end) {
-  const bool past = hg::streams((end - begin) * 8) && hg::aligned(y0 + begin);
+HG_KERNEL mul_c9e0ca21(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const Index begin, const Index end) {
+  const bool nontemporal = hg::exceeds_caches((end - begin) * 8) && hg::aligned(y0 + begin);
   for (Index at = begin; at < end - 63; at += 64) {
     alignas(64) float o0[64];
-    if (past) hg::ahead<true>(x0 + (at + 4096), 64);
+    if (nontemporal) hg::prefetch_elements<true>(x0 + (at + 4096), 64);
     HG_SIMD
     for (Index j = 0; j < 64; ++j) {
       const Index i0 = at + j;
@@ -28,7 +28,7 @@ HG_KERNEL mul_c9f77fc1(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const
       const float v1 = v0 * 0.5f;
       o0[j] = v1;
     }
-    hg::put<64>(y0 + at, o0, past);
+    hg::store_block<64>(y0 + at, o0, nontemporal);
   }
   HG_SIMD
   for (Index i0 = end - (end - begin) % 64; i0 < end; ++i0) {
@@ -36,7 +36,7 @@ HG_KERNEL mul_c9f77fc1(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const
     const float v1 = v0 * 0.5f;
     y0[i0] = v1;
   }
-  if (past) hg::streamed();
+  if (nontemporal) hg::streaming_fence();
 }
 HG_KERNEL amax_max_sub_13db3d17(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const Index begin, const Index end) {
   for (Index i0 = begin; i0 < end; ++i0) {
@@ -141,6 +141,6 @@ HG_KERNEL amax_max_sub_13db3d17(const float* HG_RESTRICT x0, float* HG_RESTRICT 
   }
 }
 HG_EXPORT void run0(char* arena, const Index* e, char* const* w, char* input0, char* output0) {
-  mul_c9f77fc1((float*)input0, (float*)(arena + e[0]), 0, e[1]);
+  mul_c9e0ca21((float*)input0, (float*)(arena + e[0]), 0, e[1]);
   amax_max_sub_13db3d17((float*)(arena + e[2]), (float*)output0, 0, e[3]);
 }

@@ -40,8 +40,8 @@ typedef int Index;
 #include "grid.h"
 extern "C" __global__ void k(const float* x, float* o) {
   __shared__ __align__(16) unsigned char s[BYTES];
-  hg::copy_ahead<FETCHING>(s, x, BYTES);
-  hg::copied();
+  hg::copy_async<FETCHING>(s, x, BYTES);
+  hg::wait_copies();
   __syncthreads();
   for (int i = threadIdx.x; i < BYTES / 4; i += blockDim.x) o[i] = ((float*)s)[i];
 }

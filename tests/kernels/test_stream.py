@@ -42,15 +42,15 @@ extern "C" int widest() {
   return 0;
 #endif
 }
-extern "C" bool streams(Index bytes) { return hg::streams(bytes); }
+extern "C" bool streams(Index bytes) { return hg::exceeds_caches(bytes); }
 extern "C" Index cached() { return HG_CACHED; }
 extern "C" bool aligned(const void* p) { return hg::aligned(p); }
 """
 OF_TYPE = """
-extern "C" Index head_T(const T* p, bool past) { return hg::head(p, past); }
+extern "C" Index head_T(const T* p, bool past) { return hg::unaligned_prefix(p, past); }
 extern "C" void put_T(T* to, const T* from, bool past) {
-  hg::put<128 / sizeof(T)>(to, from, past);
-  hg::streamed();
+  hg::store_block<128 / sizeof(T)>(to, from, past);
+  hg::streaming_fence();
 }
 """
 

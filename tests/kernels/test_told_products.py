@@ -59,7 +59,9 @@ def text() -> str:
     for name, (call, rows, shape, place) in CALLS.items():
         out = f"[&](hg::Index m, hg::Index n, float v) __attribute__((always_inline)) {{ {place} = v; }}"
         lines.append(f"template <int D>\nstatic void {name}({head}, const hg::Index l) {{")
-        lines.append(f"  hg::matmul_{call.format(N=0, K=0, S='hg::TOLD')}(a, b, {rows}, {shape.format()}, {out});\n}}")
+        lines.append(
+            f"  hg::matmul_{call.format(N=0, K=0, S='hg::DYNAMIC')}(a, b, {rows}, {shape.format()}, {out});\n}}"
+        )
         lines.append(f"template <int D, int L>\nstatic void {name}_known({head}) {{\n  const hg::Index l = L;")
         lines.append(f"  hg::matmul_{call.format(N='L', K='L', S='L')}(a, b, {rows}, {out});\n}}")
         lines.append(f'extern "C" void {name}(int d, int known, int l, {head}) {{')

@@ -76,13 +76,13 @@ MORE = {
     "templates/cuda/entry.j2": ["tests/compiler/test_resident.py"],
     "templates/cpu/conv.j2": ["tests/ops/test_conv.py"],
     "templates/cuda/conv.j2": ["tests/compiler/test_conv_pool.py", "tests/ops/test_conv.py::test_kernels_of_the_gpu"],
-    "templates/cpu/conv_spread.j2": ["tests/ops/test_conv.py"],
-    "templates/cpu/conv_weights.j2": ["tests/compiler/test_conv_weights.py"],
+    "templates/cpu/conv_input_dilated.j2": ["tests/ops/test_conv.py"],
+    "templates/cpu/conv_backward_filter.j2": ["tests/compiler/test_conv_weights.py"],
     "templates/cpu/scatter.j2": ["tests/compiler/test_scatter.py"],
     "templates/cuda/scatter.j2": ["tests/compiler/test_scatter_cuda.py"],
     "kernels/conv_cpu.h": ["tests/ops/test_conv.py"],
-    "kernels/conv_spread_cpu.h": ["tests/ops/test_conv.py"],
-    "kernels/conv_weights_cpu.h": [
+    "kernels/conv_input_dilated_cpu.h": ["tests/ops/test_conv.py"],
+    "kernels/conv_backward_filter_cpu.h": [
         "tests/compiler/test_conv_weights.py::test_forms[one axis, a wide window with holes-f32]",
         "tests/compiler/test_conv_weights.py",
     ],

@@ -55,7 +55,7 @@ def kernel_text(kernel: Kernel, numeric: str) -> tuple[str, str]:
     )
     lines = list(kernel.runtime_args.lines)
     if re.search(rf"\b{OPAQUE_ZERO}\b", text):
-        lines.append(f"const Index {OPAQUE_ZERO} = hg::hidden(0);")
+        lines.append(f"const Index {OPAQUE_ZERO} = hg::opaque(0);")
     if lines:
         text = text.replace(") {\n", ") {\n" + "".join(f"  {line}\n" for line in lines), 1)
     identity = text if numeric == "strict" else f"{numeric}\0{text}"

@@ -31,7 +31,7 @@ __all__ = ["COMBINE", "OPAQUE_ZERO", "CWriter", "Kernel", "Launch", "Pointer", "
 #: reduction -> its combiner in reduce.h
 COMBINE = {"sum": "Sum", "prod": "Prod", "amax": "Max", "amin": "Min", "argmax": "ArgMax", "argmin": "ArgMin"}
 #: name, in CPU kernels, of a 0 that the compiler knows nothing of
-OPAQUE_ZERO = "nil"
+OPAQUE_ZERO = "opaque_zero"
 
 
 @dataclass(frozen=True)
@@ -221,7 +221,7 @@ class CWriter:
     def reciprocal(self, s: Scalar) -> str:
         """C text of a reciprocal, whose bits are an argument."""
         name, compute = self.runtime_args.reciprocal(s.value, s.dtype), s.dtype.compute
-        text = f"hg::Share<{compute}>::of({name})"
+        text = f"hg::Reciprocal<{compute}>::from_bits({name})"
         if self.target.name != "cpu":
             return text
         self.runtime_args.lines[f"const {compute} {name}_ = {text};"] = None

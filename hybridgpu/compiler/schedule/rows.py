@@ -104,7 +104,7 @@ def schedule_rows(program: ScalarProgram, target: Target, members: list[Node]) -
         fields, choice = inner_fields(program, rows, plan, dynamic, length)
     fields |= turned or {"tile_in": [], "tile_out": []}  # (templates read no other field then)
     read, written = traffic(program)
-    more = ["stream_cpu.h"] if fields.get("past") else ["tile_cpu.h"] if ragged else []
+    more = ["stream_cpu.h"] if fields.get("streaming_condition") else ["tile_cpu.h"] if ragged else []
     full = any(plan.is_full_store(s.value, s.offset.vars) for s in program.stores)
     fields |= {
         "pointers": writer.pointer_list(outputs),

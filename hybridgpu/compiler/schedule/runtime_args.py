@@ -70,7 +70,7 @@ class RuntimeArgs:
 
     def boundary(self, position: int) -> str:
         """The parameter that holds where along the outermost axis something else begins."""
-        return self._by_value("turn", position)
+        return self._by_value("boundary", position)
 
     def divisor(self, extent: int) -> str:
         """The parameter that holds the extent of an inner axis, where a position is taken apart once a row."""
@@ -105,7 +105,7 @@ class RuntimeArgs:
         """The parameter that holds the bits of one over a number of elements."""
         key = value.count, dtype
         if key not in self._reciprocals:
-            name = f"share{len(self._reciprocals)}"
+            name = f"reciprocal{len(self._reciprocals)}"
             self._reciprocals[key] = name
             self.values[name] = int(np.asarray(value, dtype.np).view(f"i{dtype.size}"))
         return self._reciprocals[key]

@@ -7,7 +7,7 @@ elements is used at its own position, and vectors run along its channels. The ot
 one is the convolution's kernel (the cotangent), except where the operand is spread by a base dilation (a transposed
 convolution): then they change places, for what is shifted must be dense.
 
-The loops are in ``kernels/conv_weights_cpu.h``; the batch is a run-time argument.
+The loops are in ``kernels/conv_backward_filter_cpu.h``; the batch is a run-time argument.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ __all__ = [
 _BYTES = CpuConstants.vector_bytes  #: of the vectors that estimates are made for
 _MAX_COPY_BYTES = (
     128 << 10
-)  #: bytes of what the taps of some positions of one channel read, at most: see conv_weights_cpu.h
+)  #: bytes of what the taps of some positions of one channel read, at most: see conv_backward_filter_cpu.h
 _MAX_TAPS = 512  #: sums of one channel, at most
 
 
@@ -241,13 +241,13 @@ def schedule_conv_backward_filter(program: ScalarProgram, conv: Node, target: Ta
         runtime_args=writer.runtime_args,
         kind="conv",
         compile_cost=3,
-        template=f"{target.name}/conv_weights.j2",
+        template=f"{target.name}/conv_backward_filter.j2",
         summary=summary(members),
         fields=fields,
         inputs=writer.inputs,
         outputs=outputs,
         extents=(conv.inputs[1].shape[1],),
-        headers=(*headers(program), "conv_weights_cpu.h"),
+        headers=(*headers(program), "conv_backward_filter_cpu.h"),
         members=members,
         choice=_choice(shape, fields["direct"] == "false"),
         bytes_read=read,

@@ -2,7 +2,7 @@
 """Input-dilated convolutions on the CPU: transposed ones, and derivatives of strided ones by their operand.
 
 Results a base dilation apart are a *phase*: a plain convolution with those taps that meet elements rather than the
-zeros between them. The loops are in ``kernels/conv_spread_cpu.h``.
+zeros between them. The loops are in ``kernels/conv_input_dilated_cpu.h``.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _MAX_PHASES = 16
 
 @dataclass(frozen=True)
 class Phases:
-    """What the kernel knows of a shape; see kernels/conv_spread_cpu.h."""
+    """What the kernel knows of a shape; see kernels/conv_input_dilated_cpu.h."""
 
     phase: tuple[int, int]  #: results of a phase
     rows: int
@@ -120,13 +120,13 @@ def schedule_input_dilated_conv(program: ScalarProgram, conv: Node, target: Targ
         runtime_args=writer.runtime_args,
         kind="conv",
         compile_cost=3,
-        template=f"{target.name}/conv_spread.j2",
+        template=f"{target.name}/conv_input_dilated.j2",
         summary=summary(members),
         fields=fields,
         inputs=writer.inputs,
         outputs=outputs,
         extents=(axes[0].extent,),
-        headers=(*headers(program), "conv_spread_cpu.h"),
+        headers=(*headers(program), "conv_input_dilated_cpu.h"),
         members=members,
         choice={
             "phases": prod(shape.base),

@@ -277,7 +277,7 @@ class _LoopBuilder:
             assert s.node is not None and s.offset is not None
             block = self.writer.address_text(s.offset + of_var(v) * -1 + at)
             place = address(self.writer.pointers[s.node], f"{block} + {PREFETCH_BYTES // s.dtype.size}")
-            body.append(Call("", "", f"hg::ahead<true>({place}, count)"))
+            body.append(Call("", "", f"hg::prefetch_elements<true>({place}, count)"))
         within = Loop("j", "0", "count", body=[Statement("Index", v.name, "at + j"), *loop.body])
         return Loop("at", loop.begin, loop.end, size, body=body, inner=[within])
 

@@ -231,17 +231,17 @@ def streaming_condition(
     starts = [f"hg::aligned({address(f'{writer.result_prefix}{program.stores.index(s)}', start)})" for s in stores]
     bytes_each = sum(_traffic_per_point(program, first).values()) if bytes_each is None else bytes_each
     text = writer.runtime_args.named("bytes", bytes_each) if dynamic or writer.dynamic_axes else str(bytes_each)
-    return " && ".join([f"hg::streams((end - begin) * {text})", *starts])
+    return " && ".join([f"hg::exceeds_caches((end - begin) * {text})", *starts])
 
 
 def store_block(writer: CWriter, k: int, store: Store, inner: Var, size: int) -> str:
     """C text of storing a block of the ``k``-th result, whose elements along ``inner`` begin ``at``."""
-    return f"hg::put<{size}>({_store_pointer(writer, k, store, inner, 'at')}, o{k}, past)"
+    return f"hg::store_block<{size}>({_store_pointer(writer, k, store, inner, 'at')}, o{k}, nontemporal)"
 
 
 def unaligned_prefix(writer: CWriter, k: int, store: Store, inner: Var, begin: str) -> str:
     """C text of how many elements of a row of the ``k``-th result come before its first line, from ``begin`` on."""
-    return f"hg::head({_store_pointer(writer, k, store, inner, begin)}, past)"
+    return f"hg::unaligned_prefix({_store_pointer(writer, k, store, inner, begin)}, nontemporal)"
 
 
 def _store_pointer(writer: CWriter, k: int, store: Store, inner: Var, at: str) -> str:
@@ -288,8 +288,8 @@ def _prefetch_calls(program: ScalarProgram, writer: CWriter, inner: Var, busy: i
             for n in (min(_PREFETCH_FAR_BYTES, _PREFETCH_FAR_TOTAL // len(found)), PREFETCH_BYTES)
         )
         place = writer.address_text(s.offset)
-        source = address(writer.pointers[s.node], f"{place} + {f'(past ? {far} : {near})' if always else far}")
-        calls.append(f"{'' if always else 'if (past) '}hg::ahead<true>({source}, {size})")
+        source = address(writer.pointers[s.node], f"{place} + {f'(nontemporal ? {far} : {near})' if always else far}")
+        calls.append(f"{'' if always else 'if (nontemporal) '}hg::prefetch_elements<true>({source}, {size})")
     writer.renamed = {}
     return calls
 

@@ -136,7 +136,7 @@ def inner_fields(
     _set_lane_types(program, plan, size, part)
     count = _group_size(program, plan, length) if dynamic is None else 0
     group, step = (
-        (_MAX_GROUP, plan.writer.runtime_args.named("together", count)) if length and count else (count, str(count))
+        (_MAX_GROUP, plan.writer.runtime_args.named("group_rows", count)) if length and count else (count, str(count))
     )
     for w in plan.passes:  # what a row's own statements read or compute is there already
         there = {name for _, name in w.row_live_in} | {s.name for s in w.row}
@@ -171,7 +171,7 @@ def inner_fields(
         "element": row_major_text(program.reduced),
         "after": plan.after,
         "after_stores": plan.after_stores,
-        "past": _nontemporal_condition(program, rows, plan, dynamic, length, size),
+        "streaming_condition": _nontemporal_condition(program, rows, plan, dynamic, length, size),
     }
     choice = {"tile": size, "group": count if count > 1 else 0, "sums_beside_rows": len(plan.column_sums)}
     choice["totals"] = len(plan.full_reductions)
@@ -410,10 +410,12 @@ def _add_prefetches(
             continue
         distance: int | str = step * max(group, _PREFETCH_BYTES // nbytes)
         if length:
-            distance = plan.writer.runtime_args.named(f"ahead{len(busiest.prefetches)}", int(distance))
+            distance = plan.writer.runtime_args.named(f"prefetch_distance{len(busiest.prefetches)}", int(distance))
         begin = plan.writer.address_text(s.offset + of_var(last) * -1 + at)
         place = address(plan.writer.pointers[s.node], f"{begin} + {distance}")
-        busiest.prefetches.append(f"hg::ahead<{'true' if nbytes <= _L1_ROW_BYTES else 'false'}>({place}, count);")
+        busiest.prefetches.append(
+            f"hg::prefetch_elements<{'true' if nbytes <= _L1_ROW_BYTES else 'false'}>({place}, count);"
+        )
 
 
 def _nontemporal_condition(

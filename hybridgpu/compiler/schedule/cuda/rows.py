@@ -358,7 +358,7 @@ def _inner_fields(
         "anchor": spans.writer.expr(spans.anchor) if spans.anchor is not None and spans.shifted else "",
         "state_shape": ("[2]" if turns else "") + f"[{form.threads // 32}]",
         "shared_states": [a for w in walks for a in w.accumulators] if form.team > 32 else [],
-        "state_slot": "[turn]" if turns else "",
+        "state_slot": "[slot]" if turns else "",
         "cluster_states": [],
         "row_stores": plan.row_stores,
         "reuses_states": again and not turns,

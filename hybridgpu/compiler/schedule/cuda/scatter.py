@@ -264,7 +264,7 @@ def _block_setup(
         made += [s for s in across if s.name in used]
     if _has_idle_lanes(axes, work, form, first):
         made.append(Statement("bool", "live", f"column < {columns}"))
-    share = writer.runtime_args.named("share", form.rows)
+    share = writer.runtime_args.named("block_rows", form.rows)
     rows = count(axes.batch_axes, work.rows)
     made.append(Statement("Index", "first", f"(Index)blockIdx.x{' / tiles' if tiled else ''} * (Index){share}"))
     made.append(Statement("int", "count", f"(int)hg::minimum<Index>((Index){share}, {rows} - first)"))

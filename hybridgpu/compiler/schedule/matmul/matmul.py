@@ -51,7 +51,7 @@ __all__ = ["contiguous_along_k", "excess_over_library", "schedule_matmul", "want
 
 _MAX_TILED_WORK = 1 << 24  #: multiplications
 _COMPUTED = ("left", "right")  #: names of operands that are computed as they are loaded
-_DYNAMIC = "hg::TOLD"  #: in the place of a number that a product's function takes at run time
+_DYNAMIC = "hg::DYNAMIC"  #: in the place of a number that a product's function takes at run time
 _MAX_COPIED_COLUMN = (
     2 << 10
 )  #: bytes of a column of the right operand of which some dozens may be copied; see matmul_cpu.h

@@ -111,7 +111,7 @@ class GridLoop:
         """
         params, graph = loop.node.params, loop.graph
         n, m, first = params["data"], params["states"], len(graph.outputs) - params["states"]
-        at, before = ("at", "(at + 1)") if params["reverse"] else ("turn", "(turn - 1)")
+        at, before = ("at", "(at + 1)") if params["reverse"] else ("iteration", "(iteration - 1)")
         mark = f"_{self.count}" if self.count else ""
         place = name[loop.node]
         where = {x: name[x] for x in loop.temporaries}
@@ -120,7 +120,7 @@ class GridLoop:
             return f"{place} + {number(part.begin)}" if part.begin else place
 
         def by_turns(even: Node, odd: Node) -> str:
-            return name[even] if even is odd else f"turn % 2 ? {name[odd]} : {name[even]}"
+            return name[even] if even is odd else f"iteration % 2 ? {name[odd]} : {name[even]}"
 
         def pointer(x: Node, written: bool, text: str) -> None:
             where[x] = f"{'b' if written else 'a'}{len(where)}{mark}"
@@ -136,9 +136,9 @@ class GridLoop:
             elif loop.length == 1:
                 pointer(x, False, source)
             elif part is not None and part.stacked:
-                pointer(x, False, f"turn == 0 ? {source} : {begin(part)} + {before} * {number(x.size)}")
+                pointer(x, False, f"iteration == 0 ? {source} : {begin(part)} + {before} * {number(x.size)}")
             else:
-                pointer(x, False, f"turn == 0 ? {source} : {by_turns(spare[-1], spare[0])}")
+                pointer(x, False, f"iteration == 0 ? {source} : {by_turns(spare[-1], spare[0])}")
         for k, x in enumerate(graph.outputs):
             part, spare = loop.parts.get(k), loop.double_buffers.get(k, [])
             if part is not None and part.stacked:
@@ -148,7 +148,7 @@ class GridLoop:
             elif loop.length == 1:
                 pointer(x, True, begin(part))
             else:
-                pointer(x, True, f"turn == {self.length} - 1 ? {begin(part)} : {by_turns(spare[0], spare[-1])}")
+                pointer(x, True, f"iteration == {self.length} - 1 ? {begin(part)} : {by_turns(spare[0], spare[-1])}")
         self.depth, self.count = max(self.depth, loop.depth), self.count + 1
         self.backward |= params["reverse"]
         return where

@@ -4,7 +4,7 @@
 // Results a base dilation apart meet elements, not the zeros between them, at the same taps: they are a phase. Each
 // phase is a plain convolution with some of the taps; their lines are put together before the epilogue gets them.
 //
-// A kernel describes its shape as a struct S of constants (written by templates/cpu/conv_spread.j2):
+// A kernel describes its shape as a struct S of constants (written by templates/cpu/conv_input_dilated.j2):
 //   G, CG, OG        groups, and input and output channels of one
 //   H, W, OH, OW     extents of the operand and the result
 //   BH, BW           base dilations; U, V: results of a phase along both axes
@@ -62,14 +62,14 @@ static __attribute__((noinline)) void spread_tile(const T* HG_RESTRICT x, const 
 
 // All pixels of a band for N channels, in the phases from the P-th to the last of its row of phases.
 template <typename S, int P, int N, int PITCH, typename T>
-HG_DEVICE void spread_phases(const T* x, const T* w, T* parts) {
+HG_DEVICE void dilated_phases(const T* x, const T* w, T* parts) {
   constexpr int lanes = vector_of<T>::lanes, vectors = spread_vectors<S, T>, width = conv_width(N, vectors);
   constexpr int rest = vectors % width, from = S::first[P], count = S::first[P + 1] - from;
   for (int v = 0; v + width <= vectors; v += width)
     spread_tile<S, from, count, N, width, PITCH>(x + v * lanes, w, parts + v * lanes);
   if constexpr (rest != 0)
     spread_tile<S, from, count, N, rest, PITCH>(x + (vectors - rest) * lanes, w, parts + (vectors - rest) * lanes);
-  if constexpr (P % S::BW + 1 < S::BW) spread_phases<S, P + 1, N, PITCH>(x, w, parts + N * PITCH);
+  if constexpr (P % S::BW + 1 < S::BW) dilated_phases<S, P + 1, N, PITCH>(x, w, parts + N * PITCH);
 }
 
 // The lines of BW phases as one.
@@ -82,11 +82,11 @@ static __attribute__((noinline)) void spread_join(const T* HG_RESTRICT parts, co
 
 // All rows of a band for N channels from o on, phase by phase.
 template <typename S, int ROW, int N, typename T, typename F>
-HG_DEVICE void spread_block(const T* x, const T* w, const Index n, const Index o, const int u, F out) {
+HG_DEVICE void dilated_block(const T* x, const T* w, const Index n, const Index o, const int u, F out) {
   constexpr int pitch = spread_vectors<S, T> * vector_of<T>::lanes;
   T parts[S::BW * N * pitch] __attribute__((aligned(64)));
   T line[S::V * S::BW] __attribute__((aligned(64)));
-  spread_phases<S, ROW * S::BW, N, pitch>(x, w, parts);
+  dilated_phases<S, ROW * S::BW, N, pitch>(x, w, parts);
   for (int i = 0; i < N; ++i)
     for (int r = 0; r < S::R; ++r) {
       const int h = (u + r) * S::BH + ROW;
@@ -94,7 +94,7 @@ HG_DEVICE void spread_block(const T* x, const T* w, const Index n, const Index o
       spread_join<S::BW, S::V>(parts + i * pitch + r * S::WP, (Index)N * pitch, line);
       out(n, o + i, h, line);
     }
-  if constexpr (ROW + 1 < S::BH) spread_block<S, ROW + 1, N>(x, w, n, o, u, out);
+  if constexpr (ROW + 1 < S::BH) dilated_block<S, ROW + 1, N>(x, w, n, o, u, out);
 }
 
 // The padded copy of what a band reads of the channels of one group.
@@ -115,7 +115,7 @@ static __attribute__((noinline)) void spread_copy(const T* HG_RESTRICT x, const 
 
 // Samples begin … end - 1.
 template <typename S, typename T, typename F>
-HG_DEVICE void conv_spread(const T* x, const T* w, const Index begin, const Index end, F out) {
+HG_DEVICE void conv_input_dilated(const T* x, const T* w, const Index begin, const Index end, F out) {
   constexpr int channels = conv_channels(S::OG, spread_vectors<S, T>), rest = S::OG % channels;
   T scratch[S::CG * S::RP * S::WP + vector_of<T>::lanes] __attribute__((aligned(64)));
   for (Index n = begin; n < end; ++n)
@@ -125,9 +125,9 @@ HG_DEVICE void conv_spread(const T* x, const T* w, const Index begin, const Inde
         spread_copy<S>(x + (n * S::G + g) * (Index)S::CG * S::H * S::W, u, scratch);
         int o = 0;
         for (; o + channels <= S::OG; o += channels)
-          spread_block<S, 0, channels>(scratch, weight + (Index)o * S::CG * S::TAPS, n, g * S::OG + o, u, out);
+          dilated_block<S, 0, channels>(scratch, weight + (Index)o * S::CG * S::TAPS, n, g * S::OG + o, u, out);
         if constexpr (rest != 0)
-          spread_block<S, 0, rest>(scratch, weight + (Index)o * S::CG * S::TAPS, n, g * S::OG + o, u, out);
+          dilated_block<S, 0, rest>(scratch, weight + (Index)o * S::CG * S::TAPS, n, g * S::OG + o, u, out);
       }
     }
 }

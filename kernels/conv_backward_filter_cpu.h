@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 // Derivatives of convolutions by their weight on the host target: many positions are summed, few are results.
 //
-//   y[m, s, k] = sum over samples n and positions p of still[n, s, p] * moved[n, m, p * STEP + k * MOVE + START]
+//   y[m, s, k] = sum over samples n and positions p of stationary[n, s, p] * shifted[n, m, p * STEP + k * MOVE + START]
 //
-// for the channels m of the moved and s of the still operand of one group, where the moved operand is zero outside
-// its plane. Vectors run along the channels of the still operand, some hundred positions of which are copied so that
+// for the channels m of the shifted and s of the stationary operand of one group, where the shifted operand is zero outside
+// its plane. Vectors run along the channels of the stationary operand, some hundred positions of which are copied so that
 // channels are neighbours; sums of a tile of taps times channels stay in registers over these positions. ACROSS:
-// vectors run along the groups instead (which have a channel or a few), those of the moved operand as well.
+// vectors run along the groups instead (which have a channel or a few), those of the shifted operand as well.
 //
-// A kernel describes its shape as a struct S of constants (written by templates/cpu/conv_weights.j2):
-//   G, MC, SC            groups, channels of the moved and of the still operand in one
-//   OD, OH, OW           positions: the plane of the still operand; leading ones are 1 below three axes
-//   D, H, W, KD, KH, KW  the plane of the moved operand, and the taps
+// A kernel describes its shape as a struct S of constants (written by templates/cpu/conv_backward_filter.j2):
+//   G, MC, SC            groups, channels of the shifted and of the stationary operand in one
+//   OD, OH, OW           positions: the plane of the stationary operand; leading ones are 1 below three axes
+//   D, H, W, KD, KH, KW  the plane of the shifted operand, and the taps
 //   STEPD …, MOVED …, STARTD …   as above, of each axis
 //   SN, SG, SS, MN, MG, MM       distances of samples, groups and channels of both operands
-//   DIRECT               no tap leaves the plane: the moved operand is read where it lies
+//   DIRECT               no tap leaves the plane: the shifted operand is read where it lies
 // `out(g, m, s, d, h, line)` receives the KW results of a row of taps.
 #pragma once
 
@@ -24,39 +24,39 @@
 namespace hg {
 
 #if defined(__AVX512F__) || defined(__aarch64__)
-constexpr int weights_registers = 32;
+constexpr int filter_registers = 32;
 #else
-constexpr int weights_registers = 16;
+constexpr int filter_registers = 16;
 #endif
 
-constexpr int weights_positions = 128;       // of a partial sum, at most: their copy fits the first-level cache
-constexpr int weights_parts = 32;            // partial sums of a longer one: rounding errors do not pile up
-constexpr Index weights_totals = 192 << 10;  // bytes of sums, and of the padded copy: both fit the second-level cache
-constexpr Index weights_copied = 160 << 10;
+constexpr int filter_positions = 128;       // of a partial sum, at most: their copy fits the first-level cache
+constexpr int filter_parts = 32;            // partial sums of a longer one: rounding errors do not pile up
+constexpr Index filter_totals = 192 << 10;  // bytes of sums, and of the padded copy: both fit the second-level cache
+constexpr Index filter_copied = 160 << 10;
 
-// Taps times channels of the moved operand times vectors that one pass over the positions sums up.
-struct weights_tile {
+// Taps times channels of the shifted operand times vectors that one pass over the positions sums up.
+struct filter_tile {
   int channels, rows, columns, vectors;
 };
 
 // Half cycles a position: multiplications, loads, or waiting for sums.
-constexpr Index weights_tile_cost(bool across, int entries, int vectors) {
+constexpr Index filter_tile_cost(bool across, int entries, int vectors) {
   const int work = entries * vectors, loads = across ? work + vectors : entries + vectors;
   const int most = work > loads ? work : loads;
   return (most > 8 ? most : 8) + 1;
 }
 
-constexpr Index weights_cost(bool across, int entries, int vectors, int all) {
+constexpr Index filter_cost(bool across, int entries, int vectors, int all) {
   const int rest = all % vectors;
-  return all / vectors * weights_tile_cost(across, entries, vectors) +
-         (rest ? weights_tile_cost(across, entries, rest) : 0);
+  return all / vectors * filter_tile_cost(across, entries, vectors) +
+         (rest ? filter_tile_cost(across, entries, rest) : 0);
 }
 
 // A tile is several channels with all taps, or several rows of taps, or part of a row.
 template <typename S, typename T>
-constexpr weights_tile weights_tile_of() {
+constexpr filter_tile filter_tile_of() {
   const int lanes = vector_of<T>::lanes, all = ((S::ACROSS ? S::G : S::SC) + lanes - 1) / lanes;
-  weights_tile best{1, 1, 1, 1};
+  filter_tile best{1, 1, 1, 1};
   Index least = (Index)1 << 62;
   for (int v = 1; v <= 4 && v <= all; ++v)
     for (int form = 0; form < 3; ++form) {
@@ -64,57 +64,57 @@ constexpr weights_tile weights_tile_of() {
       const int whole = form == 0 ? S::KW : form == 1 ? S::KH : S::MC;
       const int unit = form == 0 ? 1 : form == 1 ? S::KW : S::KH * S::KW;
       const Index others = (Index)(form == 2 ? 1 : S::MC) * S::KD * (form == 0 ? S::KH : 1);
-      for (int n = 1; n <= whole && n * unit * v + v < weights_registers; ++n) {
+      for (int n = 1; n <= whole && n * unit * v + v < filter_registers; ++n) {
         const int rest = whole % n;
-        const Index cost = others * (whole / n * weights_cost(S::ACROSS, n * unit, v, all) +
-                                     (rest ? weights_cost(S::ACROSS, rest * unit, v, all) : 0));
+        const Index cost = others * (whole / n * filter_cost(S::ACROSS, n * unit, v, all) +
+                                     (rest ? filter_cost(S::ACROSS, rest * unit, v, all) : 0));
         if (cost <= least) {
           least = cost;
-          best = form == 0   ? weights_tile{1, 1, n, v}
-                 : form == 1 ? weights_tile{1, n, S::KW, v}
-                             : weights_tile{n, S::KH, S::KW, v};
+          best = form == 0   ? filter_tile{1, 1, n, v}
+                 : form == 1 ? filter_tile{1, n, S::KW, v}
+                             : filter_tile{n, S::KH, S::KW, v};
         }
       }
     }
   return best;
 }
 
-constexpr int weights_even(Index extent, Index most) {
+constexpr int filter_even(Index extent, Index most) {
   const Index count = most < 1 ? extent : (extent + most - 1) / most;
   return (int)((extent + count - 1) / count);
 }
 
 // How much is computed together, with V vectors.
 template <typename S, int V, typename T>
-struct weights_plan {
-  static constexpr weights_tile tile = weights_tile_of<S, T>();
+struct filter_plan {
+  static constexpr filter_tile tile = filter_tile_of<S, T>();
   static constexpr int width = V * vector_of<T>::lanes;
   static constexpr int taps = S::KD * S::KH * S::KW;
-  static constexpr int unit = S::ACROSS ? width : 1;  // elements of the moved operand at a place
+  static constexpr int unit = S::ACROSS ? width : 1;  // elements of the shifted operand at a place
   // positions of a partial sum: several samples, or some rows, or part of a row
-  static constexpr bool whole = S::OD == 1 && (Index)S::OH * S::OW <= weights_positions;
-  static constexpr int columns = S::OW <= weights_positions ? S::OW : weights_even(S::OW, weights_positions);
-  static constexpr int rows = whole ? S::OH : columns < S::OW ? 1 : weights_even(S::OH, weights_positions / S::OW);
+  static constexpr bool whole = S::OD == 1 && (Index)S::OH * S::OW <= filter_positions;
+  static constexpr int columns = S::OW <= filter_positions ? S::OW : filter_even(S::OW, filter_positions);
+  static constexpr int rows = whole ? S::OH : columns < S::OW ? 1 : filter_even(S::OH, filter_positions / S::OW);
   static constexpr Index reach(int move, int taps) { return (Index)(move < 0 ? -move : move) * (taps - 1); }
   static constexpr int copied_rows(int rows) { return (int)((Index)(rows - 1) * S::STEPH + reach(S::MOVEH, S::KH) + 1); }
   static constexpr int copied_columns = (int)((Index)(columns - 1) * S::STEPW + reach(S::MOVEW, S::KW) + 1);
   static constexpr Index copy(int rows) {
     return (Index)S::KD * copied_rows(rows) * copied_columns * unit * (Index)sizeof(T);
   }
-  // channels of the moved operand whose sums, and copies, there is room for
-  static constexpr Index most_sums = weights_totals / ((Index)taps * width * (Index)sizeof(T));
-  static constexpr Index most_copies = S::DIRECT ? S::MC : weights_copied / copy(rows);
-  static constexpr int channels = weights_even(S::MC, most_sums < most_copies ? most_sums : most_copies);
+  // channels of the shifted operand whose sums, and copies, there is room for
+  static constexpr Index most_sums = filter_totals / ((Index)taps * width * (Index)sizeof(T));
+  static constexpr Index most_copies = S::DIRECT ? S::MC : filter_copied / copy(rows);
+  static constexpr int channels = filter_even(S::MC, most_sums < most_copies ? most_sums : most_copies);
   static constexpr int samples_of() {
     if (!whole) return 1;
-    const Index fit = weights_positions / ((Index)S::OH * S::OW);
-    const Index room = S::DIRECT ? fit : weights_copied / (channels * copy(rows));
+    const Index fit = filter_positions / ((Index)S::OH * S::OW);
+    const Index room = S::DIRECT ? fit : filter_copied / (channels * copy(rows));
     return (int)(fit < room ? fit : room < 1 ? 1 : room);
   }
   static constexpr int samples = samples_of();
   static constexpr int band_of() {  // rows that are copied at once: several times those of a partial sum
     int band = rows;
-    while (!whole && !S::DIRECT && band < S::OH && channels * copy(band + rows) <= weights_copied) band += rows;
+    while (!whole && !S::DIRECT && band < S::OH && channels * copy(band + rows) <= filter_copied) band += rows;
     return band;
   }
   static constexpr int band = band_of();
@@ -128,19 +128,19 @@ struct weights_plan {
 
 // The sums of C channels x R rows x Q columns of taps over some positions.
 template <typename S, int C, int R, int Q, int V, typename T>
-static __attribute__((noinline)) void weights_sums(const T* HG_RESTRICT still, const T* HG_RESTRICT moved,
+static __attribute__((noinline)) void filter_sums(const T* HG_RESTRICT stationary, const T* HG_RESTRICT shifted,
                                                    const int samples, const int rows, const int columns,
                                                    T* HG_RESTRICT totals) {
   typedef typename vector_of<T>::type Vector;
-  typedef weights_plan<S, V, T> Plan;
+  typedef filter_plan<S, V, T> Plan;
   const int lanes = vector_of<T>::lanes;
   Vector sum[C][R][Q][V] = {};
   for (int n = 0; n < samples; ++n)
     for (int r = 0; r < rows; ++r) {
-      const T* at = moved + n * Plan::sample + r * S::STEPH * Plan::row;
-      for (int k = 0; k < columns; ++k, at += S::STEPW * Plan::unit, still += Plan::width) {
+      const T* at = shifted + n * Plan::sample + r * S::STEPH * Plan::row;
+      for (int k = 0; k < columns; ++k, at += S::STEPW * Plan::unit, stationary += Plan::width) {
         Vector value[V];
-        for (int v = 0; v < V; ++v) value[v] = *(const Vector*)(still + v * lanes);
+        for (int v = 0; v < V; ++v) value[v] = *(const Vector*)(stationary + v * lanes);
         for (int c = 0; c < C; ++c)
           for (int i = 0; i < R; ++i)
             for (int j = 0; j < Q; ++j) {
@@ -161,43 +161,43 @@ static __attribute__((noinline)) void weights_sums(const T* HG_RESTRICT still, c
           *(Vector*)(totals + ((c * S::KD * S::KH + i) * S::KW + j) * Plan::width + v * lanes) += sum[c][i][j][v];
 }
 
-// All taps of C channels; `moved` is where the first tap of the first one lies.
+// All taps of C channels; `shifted` is where the first tap of the first one lies.
 template <typename S, int C, int V, typename T>
-HG_DEVICE void weights_taps(const T* still, const T* moved, const int samples, const int rows, const int columns,
+HG_DEVICE void filter_taps(const T* stationary, const T* shifted, const int samples, const int rows, const int columns,
                             T* totals) {
-  typedef weights_plan<S, V, T> Plan;
+  typedef filter_plan<S, V, T> Plan;
   constexpr int R = Plan::tile.rows, Q = Plan::tile.columns, lower = S::KH % R, last = S::KW % Q;
   for (int d = 0; d < S::KD; ++d)
     for (int h = 0; h < S::KH; h += R)
       for (int w = 0; w < S::KW; w += Q) {
-        const T* at = moved + d * Plan::depth + h * S::MOVEH * Plan::row + w * S::MOVEW * Plan::unit;
+        const T* at = shifted + d * Plan::depth + h * S::MOVEH * Plan::row + w * S::MOVEW * Plan::unit;
         T* to = totals + ((d * S::KH + h) * S::KW + w) * Plan::width;
         if constexpr (last != 0)
           if (w + Q > S::KW) {
-            weights_sums<S, C, R, last, V>(still, at, samples, rows, columns, to);
+            filter_sums<S, C, R, last, V>(stationary, at, samples, rows, columns, to);
             continue;
           }
         if constexpr (lower != 0)
           if (h + R > S::KH) {
-            weights_sums<S, C, lower, Q, V>(still, at, samples, rows, columns, to);
+            filter_sums<S, C, lower, Q, V>(stationary, at, samples, rows, columns, to);
             continue;
           }
-        weights_sums<S, C, R, Q, V>(still, at, samples, rows, columns, to);
+        filter_sums<S, C, R, Q, V>(stationary, at, samples, rows, columns, to);
       }
 }
 
 // As transpose, of which g++ would make a copy for each set of distances that it knows: a third of the time that it takes
 // for a kernel, and none that the kernel gains.
 template <typename T>
-HG_DEVICE void weights_turned(const T* from, const Index rows, T* to, const Index columns, const Index height,
+HG_DEVICE void filter_turned(const T* from, const Index rows, T* to, const Index columns, const Index height,
                               const Index width) {
-  transpose(from, hidden(rows), to, hidden(columns), hidden(height), hidden(width));
+  transpose(from, opaque(rows), to, opaque(columns), opaque(height), opaque(width));
 }
 
 // One channel's row of the padded copy: `count` elements from `first` on, `unit` apart, zeros outside 0 … W - 1 and
 // where there is no row.
 template <int W, int UNIT, typename A, typename T>
-static __attribute__((noinline)) void weights_row(const A* HG_RESTRICT row, const Index first, const int count,
+static __attribute__((noinline)) void filter_row(const A* HG_RESTRICT row, const Index first, const int count,
                                                   T* HG_RESTRICT to) {
   const Index begin = !row || first < -count ? count : first < 0 ? -first : 0;
   const Index end = !row || first >= W ? begin : W - first < count ? W - first : count;
@@ -208,22 +208,22 @@ static __attribute__((noinline)) void weights_row(const A* HG_RESTRICT row, cons
 
 // Rows of `lanes` groups that lie `distance` apart, side by side.
 template <int W, int UNIT, typename T>
-static __attribute__((noinline)) void weights_rows(const T* HG_RESTRICT row, const Index distance, const int lanes,
+static __attribute__((noinline)) void filter_rows(const T* HG_RESTRICT row, const Index distance, const int lanes,
                                                    const Index first, const int count, T* HG_RESTRICT to) {
   const Index begin = !row || first < -count ? count : first < 0 ? -first : 0;
   const Index end = !row || first >= W ? begin : W - first < count ? W - first : count;
   for (Index k = 0; k < begin * UNIT; ++k) to[k] = 0;
-  if (end > begin) weights_turned(row + first + begin, distance, to + begin * UNIT, UNIT, lanes, end - begin);
+  if (end > begin) filter_turned(row + first + begin, distance, to + begin * UNIT, UNIT, lanes, end - begin);
   for (Index k = (end < begin ? begin : end) * UNIT; k < count * UNIT; ++k) to[k] = 0;
 }
 
-// The padded copy of what the taps of a band of positions read of some channels. `moved` is the first sample's and
+// The padded copy of what the taps of a band of positions read of some channels. `shifted` is the first sample's and
 // channel's plane; of groups, if vectors run across them, there are `lanes`.
 template <typename S, int V, typename A, typename T>
-static __attribute__((noinline)) void weights_copy(const A* HG_RESTRICT moved, const int lanes, const int samples,
+static __attribute__((noinline)) void filter_copy(const A* HG_RESTRICT shifted, const int lanes, const int samples,
                                                    const int channels, const Index d, const Index h, const Index w,
                                                    const int rows, const int columns, T* HG_RESTRICT copy) {
-  typedef weights_plan<S, V, T> Plan;
+  typedef filter_plan<S, V, T> Plan;
   const int taken_rows = Plan::copied_rows(rows);
   const int taken = (int)((Index)(columns - 1) * S::STEPW + Plan::reach(S::MOVEW, S::KW) + 1);
   const Index top = h * S::STEPH + S::STARTH - (S::MOVEH < 0 ? Plan::reach(S::MOVEH, S::KH) : 0);
@@ -235,24 +235,24 @@ static __attribute__((noinline)) void weights_copy(const A* HG_RESTRICT moved, c
         for (int r = 0; r < taken_rows; ++r) {
           const Index qh = top + r;
           const bool real = qd >= 0 && qd < S::D && qh >= 0 && qh < S::H;
-          const A* row = real ? moved + n * (Index)S::MN + c * (Index)S::MM + (qd * S::H + qh) * S::W : (const A*)0;
+          const A* row = real ? shifted + n * (Index)S::MN + c * (Index)S::MM + (qd * S::H + qh) * S::W : (const A*)0;
           T* to = copy + n * Plan::sample + c * Plan::channel + k * Plan::plane + r * Plan::row;
           if constexpr (!S::ACROSS)
-            weights_row<S::W, 1>(row, first, taken, to);
+            filter_row<S::W, 1>(row, first, taken, to);
           else if constexpr (sizeof(A) == sizeof(T))
-            weights_rows<S::W, Plan::unit>(row, (Index)S::MG, lanes, first, taken, to);
+            filter_rows<S::W, Plan::unit>(row, (Index)S::MG, lanes, first, taken, to);
           else
-            for (int i = 0; i < lanes; ++i) weights_row<S::W, Plan::unit>(row ? row + i * (Index)S::MG : row, first, taken, to + i);
+            for (int i = 0; i < lanes; ++i) filter_row<S::W, Plan::unit>(row ? row + i * (Index)S::MG : row, first, taken, to + i);
         }
       }
 }
 
 // to[p * WIDTH + i] = from[i * distance + p]: some positions of some channels, channels side by side.
 template <int WIDTH, typename A, typename T>
-static __attribute__((noinline)) void weights_gather(const A* HG_RESTRICT from, const Index distance, const int channels,
+static __attribute__((noinline)) void filter_gather(const A* HG_RESTRICT from, const Index distance, const int channels,
                                                      const int positions, T* HG_RESTRICT to) {
   if constexpr (sizeof(A) == sizeof(T))
-    weights_turned((const T*)from, distance, to, WIDTH, channels, positions);
+    filter_turned((const T*)from, distance, to, WIDTH, channels, positions);
   else
     for (int p = 0; p < positions; ++p)
       for (int i = 0; i < channels; ++i) to[p * WIDTH + i] = (T)from[i * distance + p];
@@ -260,27 +260,27 @@ static __attribute__((noinline)) void weights_gather(const A* HG_RESTRICT from, 
 
 // Some positions of all channels of the strip, tile by tile.
 template <typename S, int V, typename T>
-HG_DEVICE void weights_tiles(const T* still, const T* moved, const int samples, const int rows, const int columns,
+HG_DEVICE void filter_tiles(const T* stationary, const T* shifted, const int samples, const int rows, const int columns,
                              const int channels, T* totals) {
-  typedef weights_plan<S, V, T> Plan;
+  typedef filter_plan<S, V, T> Plan;
   constexpr int C = Plan::tile.channels, rest = Plan::channels % C, last = S::MC % Plan::channels % C;
   int c = 0;
   for (; c + C <= channels; c += C)
-    weights_taps<S, C, V>(still, moved + c * Plan::channel, samples, rows, columns, totals + c * Plan::taps * Plan::width);
+    filter_taps<S, C, V>(stationary, shifted + c * Plan::channel, samples, rows, columns, totals + c * Plan::taps * Plan::width);
   if constexpr (rest != 0)
     if (c + rest == channels) {
-      weights_taps<S, rest, V>(still, moved + c * Plan::channel, samples, rows, columns,
+      filter_taps<S, rest, V>(stationary, shifted + c * Plan::channel, samples, rows, columns,
                                totals + c * Plan::taps * Plan::width);
       return;
     }
   if constexpr (last != 0)
     for (; c < channels; ++c)
-      weights_taps<S, 1, V>(still, moved + c * Plan::channel, samples, rows, columns, totals + c * Plan::taps * Plan::width);
+      filter_taps<S, 1, V>(stationary, shifted + c * Plan::channel, samples, rows, columns, totals + c * Plan::taps * Plan::width);
 }
 
 // Moves `count` sums to where longer ones are kept, which are none yet at first.
 template <typename T>
-static __attribute__((noinline, noclone)) void weights_move(T* HG_RESTRICT totals, T* HG_RESTRICT longer,
+static __attribute__((noinline, noclone)) void filter_move(T* HG_RESTRICT totals, T* HG_RESTRICT longer,
                                                             const Index count, const bool first) {
   for (Index k = 0; k < count; ++k) {
     longer[k] = first ? totals[k] : longer[k] + totals[k];
@@ -288,11 +288,11 @@ static __attribute__((noinline, noclone)) void weights_move(T* HG_RESTRICT total
   }
 }
 
-// All results of `count` channels of the still operand from `s` on, in group g (or of groups from g on).
+// All results of `count` channels of the stationary operand from `s` on, in group g (or of groups from g on).
 template <typename S, int V, typename T, typename A, typename F>
-HG_DEVICE void weights_block(const A* still, const A* moved, const Index begin, const Index end, const int g, const int s,
+HG_DEVICE void filter_block(const A* stationary, const A* shifted, const Index begin, const Index end, const int g, const int s,
                              const int count, F out) {
-  typedef weights_plan<S, V, T> Plan;
+  typedef filter_plan<S, V, T> Plan;
   constexpr int width = Plan::width, taps = Plan::taps, positions = Plan::samples * Plan::rows * Plan::columns;
   constexpr int together = taps < 32 ? (32 + taps - 1) / taps : 1;  // channels of a line of results
   constexpr Index sums = (Index)Plan::channels * taps * width;
@@ -303,8 +303,8 @@ HG_DEVICE void weights_block(const A* still, const A* moved, const Index begin, 
   T lines[width * together * taps] __attribute__((aligned(64)));
   __builtin_memset(near, 0, sizeof near);  // lanes without a channel stay zero
   if constexpr (!S::DIRECT && S::ACROSS) __builtin_memset(copy, 0, sizeof copy);
-  still += g * (Index)S::SG + s * (Index)S::SS;
-  moved += g * (Index)S::MG;
+  stationary += g * (Index)S::SG + s * (Index)S::SS;
+  shifted += g * (Index)S::MG;
   const Index distance = S::ACROSS ? (Index)S::SG : (Index)S::SS;
   for (int first = 0; first < S::MC; first += Plan::channels) {
     const int channels = minimum(Plan::channels, S::MC - first);
@@ -316,33 +316,33 @@ HG_DEVICE void weights_block(const A* still, const A* moved, const Index begin, 
         for (int h = 0; h < S::OH; h += Plan::band)
           for (int w = 0; w < S::OW; w += Plan::columns) {
             const int band = minimum(Plan::band, S::OH - h), columns = minimum(Plan::columns, S::OW - w);
-            const A* plane = moved + n * (Index)S::MN + first * (Index)S::MM;
+            const A* plane = shifted + n * (Index)S::MN + first * (Index)S::MM;
             const T* taken = copy;
             if constexpr (S::DIRECT) {
               taken = (const T*)plane + ((Index)(d * S::STEPD + S::STARTD) * S::H + h * S::STEPH + S::STARTH) * S::W +
                       w * S::STEPW + S::STARTW;
             } else {
-              weights_copy<S, V>(plane, count, samples, channels, d, h, w, band, columns, copy);
+              filter_copy<S, V>(plane, count, samples, channels, d, h, w, band, columns, copy);
               if (S::MOVEH < 0) taken += Plan::reach(S::MOVEH, S::KH) * Plan::row;
               if (S::MOVEW < 0) taken += Plan::reach(S::MOVEW, S::KW) * Plan::unit;
             }
             for (int r = 0; r < band; r += Plan::rows) {
               const int rows = minimum(Plan::rows, band - r), here = rows * columns;
               for (int i = 0; i < samples; ++i)
-                weights_gather<width>(still + (n + i) * (Index)S::SN + ((Index)d * S::OH + h + r) * S::OW + w, distance,
+                filter_gather<width>(stationary + (n + i) * (Index)S::SN + ((Index)d * S::OH + h + r) * S::OW + w, distance,
                                       count, here, near + i * here * width);
-              weights_tiles<S, V>(near, taken + (Index)r * S::STEPH * Plan::row, samples, rows, columns, channels, totals);
-              if (++parts % weights_parts == 0) weights_move(totals, longer, sums, parts == weights_parts);
+              filter_tiles<S, V>(near, taken + (Index)r * S::STEPH * Plan::row, samples, rows, columns, channels, totals);
+              if (++parts % filter_parts == 0) filter_move(totals, longer, sums, parts == filter_parts);
             }
           }
     }
-    if (parts >= weights_parts) {
-      weights_move(totals, longer, sums, false);
+    if (parts >= filter_parts) {
+      filter_move(totals, longer, sums, false);
       __builtin_memcpy(totals, longer, sizeof totals);
     }
     for (int c = 0; c < channels; c += together) {
       const int some = minimum(together, channels - c);
-      weights_turned(totals + c * taps * width, (Index)width, lines, (Index)together * taps, (Index)some * taps, (Index)width);
+      filter_turned(totals + c * taps * width, (Index)width, lines, (Index)together * taps, (Index)some * taps, (Index)width);
       for (int i = 0; i < count; ++i)
         for (int m = 0; m < some; ++m)
           for (int d = 0; d < S::KD; ++d)
@@ -355,17 +355,17 @@ HG_DEVICE void weights_block(const A* still, const A* moved, const Index begin, 
 
 // Samples begin … end - 1, of which there must be all. T is what is computed in.
 template <typename S, typename T, typename A, typename F>
-HG_DEVICE void conv_weights(const A* still, const A* moved, const Index begin, const Index end, F out) {
-  constexpr int lanes = vector_of<T>::lanes, V = weights_tile_of<S, T>().vectors;
+HG_DEVICE void conv_backward_filter(const A* stationary, const A* shifted, const Index begin, const Index end, F out) {
+  constexpr int lanes = vector_of<T>::lanes, V = filter_tile_of<S, T>().vectors;
   constexpr int all = S::ACROSS ? S::G : S::SC, vectors = (all + lanes - 1) / lanes, rest = vectors % V;
   constexpr int others = S::ACROSS ? S::SC : S::G;
   for (int other = 0; other < others; ++other) {
     int at = 0;
     for (; at / lanes + V <= vectors; at += V * lanes)
-      weights_block<S, V, T>(still, moved, begin, end, S::ACROSS ? at : other, S::ACROSS ? other : at,
+      filter_block<S, V, T>(stationary, shifted, begin, end, S::ACROSS ? at : other, S::ACROSS ? other : at,
                              minimum(V * lanes, all - at), out);
     if constexpr (rest != 0)
-      weights_block<S, rest, T>(still, moved, begin, end, S::ACROSS ? at : other, S::ACROSS ? other : at, all - at, out);
+      filter_block<S, rest, T>(stationary, shifted, begin, end, S::ACROSS ? at : other, S::ACROSS ? other : at, all - at, out);
   }
 }
 

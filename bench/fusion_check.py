@@ -178,7 +178,7 @@ def calls(loaded: CpuProgram, inputs: list[np.ndarray]) -> Loop:
     """Calls of a program without what Python does for a user's call."""
     program = loaded.program
     outputs = [np.empty(shape, from_short(dtype).np) for shape, dtype in program.outputs]
-    if loaded.single is None or program.packed:
+    if loaded.single is None or program.takes_pointer_array:
         call: Any = partial(loaded, inputs, outputs)
     else:
         table = loaded.pointers([])

@@ -24,7 +24,7 @@ from hybridgpu.cli.bench.workloads.pictures import lenet  # noqa: E402
 from hybridgpu.compiler.ir.types import TensorType, tensor_type  # noqa: E402
 from hybridgpu.compiler.passes.memory.arena_offsets import allocate  # noqa: E402
 from hybridgpu.compiler.pipeline import compile_graph  # noqa: E402
-from hybridgpu.compiler.program import HostStep, Program  # noqa: E402
+from hybridgpu.compiler.program import LibraryStep, Program  # noqa: E402
 from hybridgpu.compiler.target import CPU, CUDA, Target  # noqa: E402
 from hybridgpu.dtypes import from_short  # noqa: E402
 from hybridgpu.gluon.model_zoo import vision  # noqa: E402
@@ -68,9 +68,9 @@ def unshared(program: Program) -> int:
     last: dict[int, int] = {}
     theirs = set(program.output_buffers)
     for at, step in enumerate(program.steps):
-        used = (*step.inputs, step.output) if isinstance(step, HostStep) else step.buffers
+        used = (*step.inputs, step.output) if isinstance(step, LibraryStep) else step.buffers
         for b in used:
-            if program.buffers[b].place != "input" and b not in theirs:
+            if program.buffers[b].space != "input" and b not in theirs:
                 first.setdefault(b, at)
                 last[b] = at
     return allocate([(first[b], last[b], program.buffers[b].nbytes) for b in first])[1]
@@ -90,10 +90,10 @@ def main() -> None:
         for target in (CPU, CUDA):
             made = trained(name, target, options.batch) if options.training else None
             for kind, p in made or [("inference", planned(name, target, options.batch))]:
-                ratio = p.arena_bytes / max(p.arena_least, 1)
+                ratio = p.arena_bytes / max(p.peak_live_bytes, 1)
                 print(
                     f"{name:<18} {target.name:<6} {kind:<9} {len(p.steps):>5} {unshared(p) / 1e6:>11.2f} "
-                    f"{p.arena_bytes / 1e6:>9.2f} {p.overwritten:>5} {p.hosted:>6} {p.arena_least / 1e6:>9.2f} {ratio:>6.3f}",
+                    f"{p.arena_bytes / 1e6:>9.2f} {p.in_place_results:>5} {p.aliased_to_outputs:>6} {p.peak_live_bytes / 1e6:>9.2f} {ratio:>6.3f}",
                     flush=True,
                 )
 

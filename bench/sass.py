@@ -43,7 +43,7 @@ from hybridgpu.backends.cuda.driver import module_source  # noqa: E402
 from hybridgpu.backends.cuda.nvrtc import compile_reported, compiler_version  # noqa: E402
 from hybridgpu.backends.devices import HostDevice, use_gpu_devices  # noqa: E402
 from hybridgpu.cli.bench.workloads import SUITES  # noqa: E402
-from hybridgpu.compiler.program import HostStep, KernelInfo, KernelStep, Program  # noqa: E402
+from hybridgpu.compiler.program import KernelInfo, KernelStep, LibraryStep, Program  # noqa: E402
 from hybridgpu.dtypes import from_short  # noqa: E402
 from hybridgpu.gluon import HybridBlock, nn, rnn  # noqa: E402
 from hybridgpu.gluon.loss import SoftmaxCrossEntropyLoss  # noqa: E402
@@ -195,7 +195,7 @@ def kernels(found: Sequence[Program]) -> Iterator[tuple[KernelInfo, str, int]]:
     seen: set[str] = set()
     for program in found:
         for step in program.steps:
-            if isinstance(step, HostStep):
+            if isinstance(step, LibraryStep):
                 if step.body is not None:
                     yield from kernels([step.body])
                 continue

@@ -24,7 +24,7 @@ from hybridgpu.compiler.ir import Graph, tensor_type  # noqa: E402
 from hybridgpu.compiler.ir.graph import RANDOM_STATE  # noqa: E402
 from hybridgpu.compiler.passes.differentiate import differentiate  # noqa: E402
 from hybridgpu.compiler.pipeline import compile_graph  # noqa: E402
-from hybridgpu.compiler.program import HostStep, KernelStep  # noqa: E402
+from hybridgpu.compiler.program import KernelStep, LibraryStep  # noqa: E402
 from hybridgpu.compiler.target import CPU  # noqa: E402
 from hybridgpu.dtypes import ALL_DTYPES, DType, bf16, f32, from_short  # noqa: E402
 from hybridgpu.ndarray.apply import operator_graph  # noqa: E402
@@ -99,7 +99,7 @@ def hybridized(op: Operator) -> str:
     for graph in graphs(op, f32):
         program = compile_graph(graph, CPU)
         kernels |= {program.kernels[s.kernel].kind for s in program.steps if isinstance(s, KernelStep)}
-        library |= {s.primitive for s in program.steps if isinstance(s, HostStep)}
+        library |= {s.primitive for s in program.steps if isinstance(s, LibraryStep)}
     # what only copies its input to its output has nothing to do inside a graph
     if kernels == {"map"} and not library and all(only_views(g) for g in graphs(op, f32)):
         return "no work"

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from itertools import groupby
 from typing import Any
 
-from .compiler.program import HostStep, KernelStep, Program
+from .compiler.program import KernelStep, LibraryStep, Program
 from .dataclass import dataclass
 
 __all__ = [
@@ -135,11 +135,11 @@ class Explanation:
         self._planned = made.cache != "disk"
         self.compiler, self.manner = made.loaded.info.detail, made.loaded.manner
         self.bytes_moved, self.bytes_min = self.program.bytes_moved, self.program.bytes_min
-        self.arena_bytes, self.arena_least = self.program.arena_bytes, self.program.arena_least
-        self.overwritten, self.hosted = self.program.overwritten, self.program.hosted
+        self.arena_bytes, self.arena_least = self.program.arena_bytes, self.program.peak_live_bytes
+        self.overwritten, self.hosted = self.program.in_place_results, self.program.aliased_to_outputs
         self._steps(self.program, made.program, made.loaded)
-        self.cuts = [Cut(*c) for c in self.program.cuts]
-        self.kept, self.kept_bytes = [KeptValue(*k) for k in self.program.kept], self.program.kept_bytes
+        self.cuts = [Cut(*c) for c in self.program.refusals]
+        self.kept, self.kept_bytes = [KeptValue(*k) for k in self.program.folded_values], self.program.folded_bytes
 
     def _steps(self, program: Program, plan: Program, loaded: Any, within: str = "") -> None:
         """Tell of the steps of ``program``, which is ``plan`` with names."""
@@ -148,11 +148,11 @@ class Explanation:
             if isinstance(step, KernelStep):
                 k = program.kernels[step.kernel]
                 of = {b: program.buffers[b] for b in step.buffers}
-                theirs = {at for at, b in of.items() if b.place == "input" or at in results or b.whole in results}
+                theirs = {at for at, b in of.items() if b.space == "input" or at in results or b.parent in results}
                 needed = sum(program.buffers[b].nbytes for b in theirs)
                 written = step.buffers[len(step.buffers) - step.outputs :]
                 # what takes the place of an argument is read and written
-                needed += sum(program.buffers[b].nbytes for b in written if program.buffers[b].place == "input")
+                needed += sum(program.buffers[b].nbytes for b in written if program.buffers[b].space == "input")
                 moved = step.bytes_read + step.bytes_written
                 operators = list(dict.fromkeys(step.operators or k.operators))
                 choice = k.choice if step.choice is None else step.choice
@@ -168,10 +168,10 @@ class Explanation:
                         "; ".join(filter(None, (_direct(k.kind, choice), within))),
                     )
                 )
-            elif isinstance(step, HostStep) and isinstance(planned, HostStep):
+            elif isinstance(step, LibraryStep) and isinstance(planned, LibraryStep):
                 moved = sum(program.buffers[b].nbytes for b in (*step.inputs, step.output))
                 operator = step.operator[1] or step.operator[0]
-                notes = loaded.describe(planned), f"writes its part of {step.writes}" if step.writes else ""
+                notes = loaded.describe(planned), f"writes its part of {step.concat}" if step.concat else ""
                 note = "; ".join(filter(None, notes))
                 self.library_calls.append(LibraryCall(step.primitive, operator, moved, note))
                 if step.body is not None and planned.body is not None:
@@ -224,7 +224,7 @@ class Explanation:
         lines.append(f"  moves {size(self.bytes_moved)}, at least {size(self.bytes_min)} are needed; {kept}")
         if self.manner:
             lines.append(f"  {self.manner}")
-        lines += [f"  {words}" for words in self.program.resident]
+        lines += [f"  {words}" for words in self.program.launch_fusion_notes]
         if self.kept:
             lines.append(f"  computed once, until a parameter is written; {size(self.kept_bytes)} are kept:")
             lines += [f"    {line}" for line in _kept(self.kept)]

@@ -84,7 +84,7 @@ def _arena(self):
     if not self.free and self.program.arena_bytes:
         memory = _aligned_bytes(self.program.arena_bytes)
         base, end = _address(memory), 0
-        blocks = sorted((b.index, b.nbytes) for b in self.program.buffers if b.place == "arena")
+        blocks = sorted((b.index, b.nbytes) for b in self.program.buffers if b.space == "arena")
         for begin, nbytes in [*blocks, (self.program.arena_bytes, 0)]:
             if begin > end:
                 _poison(base + end, begin - end)

@@ -20,7 +20,7 @@ from hybridgpu.backends.cuda.backend import CudaBackend
 from hybridgpu.compiler.ir import Graph, tensor_type
 from hybridgpu.compiler.pipeline import compile_graph
 from hybridgpu.compiler.primitives import builder
-from hybridgpu.compiler.program import HostStep
+from hybridgpu.compiler.program import LibraryStep
 from hybridgpu.compiler.schedule.conv import direct as schedule
 from hybridgpu.compiler.target import CUDA
 from hybridgpu.dtypes import from_short
@@ -102,7 +102,7 @@ def ways(device: Device, graph: Graph) -> dict[str, Way]:
             found["direct"] = Way(program, device.backend.load(program), "direct kernel")
     with direct_up_to(0):
         program = compile_graph(graph, CUDA)
-    steps = [s for s in program.steps if isinstance(s, HostStep)]
+    steps = [s for s in program.steps if isinstance(s, LibraryStep)]
     if not steps:
         return found
     held = device.device

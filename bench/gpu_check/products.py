@@ -22,7 +22,7 @@ from hybridgpu.backends.cuda.backend import CudaBackend
 from hybridgpu.compiler.ir import Graph, tensor_type
 from hybridgpu.compiler.pipeline import compile_graph
 from hybridgpu.compiler.primitives import builder
-from hybridgpu.compiler.program import HostStep
+from hybridgpu.compiler.program import LibraryStep
 from hybridgpu.compiler.schedule.matmul import config_cuda as schedule
 from hybridgpu.compiler.schedule.matmul.config_cuda import (
     DotShape,
@@ -128,7 +128,7 @@ def ways(device: Device, graph: Graph) -> dict[str, Way]:
         other = compile_graph(graph, plain.target)
     found["cupy"] = Way(other, plain.load(other), "CuPy's matmul", expected)
     loaded = backend.load(program)
-    note = next((n for s in program.steps if isinstance(s, HostStep) if (n := loaded.describe(s))), "")
+    note = next((n for s in program.steps if isinstance(s, LibraryStep) if (n := loaded.describe(s))), "")
     if note.startswith("cuBLASLt"):
         found["cublaslt"] = Way(program, loaded, note, expected)
     return found

@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager
 from enum import Enum
 from typing import Any, Protocol
 
-from ..compiler.program import HostStep, Program
+from ..compiler.program import LibraryStep, Program
 from ..compiler.target import Target
 
 __all__ = ["Backend", "BuildInfo", "Loaded", "Mode", "NotBuiltError", "this_thread"]
@@ -81,7 +81,7 @@ class Loaded(Protocol):
     def __call__(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
         """Run on C-contiguous arrays of the backend's array module, writing ``outputs``."""
 
-    def describe(self, step: HostStep) -> str:
+    def describe(self, step: LibraryStep) -> str:
         """What computes a library step of the program (or of a loop's body in it), '' if there was no choice."""
 
 

@@ -14,7 +14,7 @@ from ..compiler.ir.graph import Node
 from ..compiler.ir.types import TensorType, tensor_type
 from ..compiler.primitives import TABLE
 from ..compiler.primitives.loop import run_loop
-from ..compiler.program import Buffer, HostStep, Program
+from ..compiler.program import Buffer, LibraryStep, Program
 from ..compiler.reference import evaluate_stored
 from ..dtypes import f32, from_short
 from ..settings import tf32
@@ -85,7 +85,7 @@ class Prepared(Protocol):
         """The same for operands that lie in memory row after row; None if it takes more than the library's call.
 
         Args:
-            shapes, transposed: how operands lie, as in :class:`~hybridgpu.compiler.program.HostStep`.
+            shapes, transposed: how operands lie, as in :class:`~hybridgpu.compiler.program.LibraryStep`.
         """
 
 
@@ -185,7 +185,7 @@ def special(library: Library | None, xp: Any) -> Callable[..., Any] | None:
     return evaluation
 
 
-def prepare_step(library: Library | None, step: HostStep, program: Program) -> Prepared | None:
+def prepare_step(library: Library | None, step: LibraryStep, program: Program) -> Prepared | None:
     """What the library prepares for a step of a program."""
     if library is None or step.body is not None:
         return None
@@ -196,19 +196,19 @@ def prepare_step(library: Library | None, step: HostStep, program: Program) -> P
     out = program.buffers[step.output]
     type = tensor_type(out.shape, from_short(out.dtype))
     part = None
-    if out.whole >= 0:
-        whole = program.buffers[out.whole].shape
-        part = Part(tuple(prod(whole[k + 1 :]) for k in range(len(whole))), gcd(out.start, _ALIGNMENT))
+    if out.parent >= 0:
+        whole = program.buffers[out.parent].shape
+        part = Part(tuple(prod(whole[k + 1 :]) for k in range(len(whole))), gcd(out.offset, _ALIGNMENT))
     operator = step.operator[1] or step.operator[0]
     return library.prepare(step.primitive, inputs, step.params, type, operator, part, program.tf32)
 
 
-def _axes(step: HostStep) -> tuple[int, int]:
+def _axes(step: LibraryStep) -> tuple[int, int]:
     """The axes that are swapped in memory, where two are."""
     return (0, 1) if step.primitive == "conv" else (-1, -2)
 
 
-def _swapped(step: HostStep, shape: tuple[int, ...]) -> tuple[int, ...]:
+def _swapped(step: LibraryStep, shape: tuple[int, ...]) -> tuple[int, ...]:
     found = list(shape)
     a, b = _axes(step)
     found[a], found[b] = found[b], found[a]
@@ -216,7 +216,7 @@ def _swapped(step: HostStep, shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def run_host_step(
-    step: HostStep,
+    step: LibraryStep,
     array: Callable[[int, tuple[int, ...]], Any],
     program: Program,
     xp: Any,
@@ -232,7 +232,7 @@ def run_host_step(
         prepared: of the device's library, if that knows the primitive.
     """
     b = program.buffers[step.output]
-    out = array(step.output, b.shape) if b.whole < 0 else _part(b, program.buffers[b.whole], array)
+    out = array(step.output, b.shape) if b.parent < 0 else _part(b, program.buffers[b.parent], array)
     operands = []
     for index, shape, transposed in zip(step.inputs, step.input_shapes, step.transposed, strict=True):
         x = array(index, shape)
@@ -258,8 +258,8 @@ def run_host_step(
 
 def _part(b: Buffer, whole: Buffer, array: Callable[[int, tuple[int, ...]], Any]) -> Any:
     """A view of a part of a join."""
-    begin = np.unravel_index(b.start // from_short(b.dtype).size, whole.shape)
-    return array(b.whole, whole.shape)[tuple(slice(int(k), int(k) + d) for k, d in zip(begin, b.shape, strict=True))]
+    begin = np.unravel_index(b.offset // from_short(b.dtype).size, whole.shape)
+    return array(b.parent, whole.shape)[tuple(slice(int(k), int(k) + d) for k, d in zip(begin, b.shape, strict=True))]
 
 
 def _copy(xp: Any, out: Any, seen: Any) -> None:

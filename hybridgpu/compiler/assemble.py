@@ -18,7 +18,7 @@ from .passes.memory.buffer_donation import donate_buffers
 from .passes.memory.buffer_reuse import MIN_IN_PLACE_BYTES
 from .passes.memory.step_order import StepBuffers, order_steps
 from .primitives.views import RESHAPES, strip_views
-from .program import Buffer, HostStep, KernelInfo, KernelStep, Program
+from .program import Buffer, KernelInfo, KernelStep, LibraryStep, Program
 from .schedule.in_place import apply_in_place
 from .schedule.kernel import Kernel
 from .target import Target
@@ -100,13 +100,13 @@ def assemble(
         kernels=parts.kernels,
         steps=parts.steps,
         arena_bytes=memory.arena_bytes,
-        arena_least=memory.peak_live,
-        cuts=[(*distinct_labels(c.producer, c.consumer, _label), c.rule, c.reason) for c in plan.refusals],
+        peak_live_bytes=memory.peak_live,
+        refusals=[(*distinct_labels(c.producer, c.consumer, _label), c.rule, c.reason) for c in plan.refusals],
         graph=str(source),
-        fixed=sorted(pinned_inputs),
+        pinned_inputs=sorted(pinned_inputs),
         numeric=target.numeric,
         tf32=target.rounds_to_tf32,
-        updates=[(k, parts.where[updates[n]]) for k, n in enumerate(graph.outputs) if n in updates],
+        input_output_aliases=[(k, parts.where[updates[n]]) for k, n in enumerate(graph.outputs) if n in updates],
     )
     if target.name == "cpu":
         cpu_source(program)
@@ -135,7 +135,7 @@ class _ProgramBuilder:
         self.where: dict[Node, int] = {}
         self.kernels: list[KernelInfo] = []
         self._by_name: dict[str, int] = {}
-        self.steps: list[KernelStep | HostStep] = []
+        self.steps: list[KernelStep | LibraryStep] = []
 
     def declare(self, node: Node, place: str, index: int) -> None:
         """Add the buffer of a node; ``place``, ``index``: as for Buffer."""
@@ -147,7 +147,7 @@ class _ProgramBuilder:
         whole = self.where[root]
         b = self.buffers[whole]
         self.where[node] = len(self.buffers)
-        self.buffers.append(Buffer(b.place, b.index, node.shape, node.dtype.short, node.type.nbytes, start, whole))
+        self.buffers.append(Buffer(b.space, b.index, node.shape, node.dtype.short, node.type.nbytes, start, whole))
 
     def add_kernel(self, kernel: Kernel, use: StepBuffers, pairs: Sequence[tuple[Node, Node]]) -> None:
         """Add the start of a kernel; ``pairs``: operands and the results that are written over them."""
@@ -188,7 +188,7 @@ class _ProgramBuilder:
                     operators=operators,
                     choice=kernel.choice,
                     numeric=self._target.numeric,
-                    effort=kernel.compile_cost,
+                    compile_cost=kernel.compile_cost,
                 )
             )
         return self._by_name[name]
@@ -196,20 +196,20 @@ class _ProgramBuilder:
     def _barrier(self) -> int:
         """The buffer on which blocks of kernels wait for each other: one for all, since these run one after another."""
         for k, b in enumerate(self.buffers):
-            if b.place == "barrier":
+            if b.space == "barrier":
                 return k
         self.buffers.append(Buffer("barrier", 0, (1,), "u32", 4))
         return len(self.buffers) - 1
 
     def add_library_call(self, group: Group, body: Callable[[Graph], Program], writes: str) -> None:
-        """Add a library's call; ``writes``: as for HostStep."""
+        """Add a library's call; ``writes``: the concat, as for LibraryStep."""
         node = group.library
         assert node is not None
         params = dict(node.params)
         inner = params.pop("body", None)  # of a loop: a program of its own
         operands = _library_operands(node)
         self.steps.append(
-            HostStep(
+            LibraryStep(
                 primitive=node.prim.name,
                 params=params,
                 inputs=tuple(self.where[n] for n, _, _ in operands),
@@ -219,7 +219,7 @@ class _ProgramBuilder:
                 operator=_origin(node),
                 body=None if inner is None else body(inner),
                 note=_library_note(self._target, node),
-                writes=writes,
+                concat=writes,
             )
         )
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from .ir.graph import Graph, Node
 from .passes.materialize import as_strided
-from .program import Buffer, HostStep, Program
+from .program import Buffer, LibraryStep, Program
 from .target import Target
 
 __all__ = ["host_copy_program"]
@@ -29,7 +29,7 @@ def host_copy_program(graph: Graph, target: Target) -> Program | None:
             return None
         source, strides, offset = found
         steps.append(
-            HostStep(
+            LibraryStep(
                 primitive="copy",
                 params={"strides": strides, "offset": offset},
                 inputs=(at[source],),

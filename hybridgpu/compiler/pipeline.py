@@ -59,7 +59,7 @@ def compile_graph(
         folded_inputs: positions of inputs among them whose values rarely change: what depends on them alone may become
             the program's prelude.
         donated: number of a result -> position of the input whose memory it is to be written to; results for which that
-            can be done are no outputs of the program, but stand in its ``updates``.
+            can be done are no outputs of the program, but stand in its ``input_output_aliases``.
     """
     seen = observe or (lambda stage, value: None)
     checking = verifying()
@@ -101,10 +101,10 @@ def compile_graph(
         donated or {},
         lambda body: compile_graph(body, target),
     )
-    program.resident = said
+    program.launch_fusion_notes = said
     if folding is not None:
         program.prelude = host_copy_program(folding.prelude, target) or compile_graph(folding.prelude, target)
-        program.takes, program.kept = list(folding.prelude_inputs), list(folding.folded_values)
+        program.prelude_inputs, program.folded_values = list(folding.prelude_inputs), list(folding.folded_values)
     seen("06_program", program)
     return program
 

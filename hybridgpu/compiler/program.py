@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A compiled graph as plain data: kernels with their texts, steps, buffers. It can be stored as bytes.
+"""Programs: a compiled graph as plain data, kernels with their texts, steps, buffers. They are stored as bytes.
 
 The runtime turns a Program into something that runs; nothing in it depends on the process that
 made it.
@@ -14,34 +14,34 @@ from typing import Any
 
 from ..dataclass import dataclass, field
 
-__all__ = ["END_OF_UNIT", "Buffer", "HostStep", "KernelInfo", "KernelStep", "Program"]
+__all__ = ["END_OF_UNIT", "Buffer", "KernelInfo", "KernelStep", "LibraryStep", "Program"]
 
-_MOST = 512  #: pointers that an entry takes one by one; foreign calls have a limit
+_MAX_POINTERS = 512  #: pointers that an entry takes one by one; foreign calls have a limit
 END_OF_UNIT = "\f\n"  #: between translation units; a blank of C++, so that the whole text is a unit as well
 VERSION = 5  #: of the stored form; part of every program's key
 
 
 @dataclass
 class Buffer:
-    """Memory that steps read and write.
+    """A buffer that steps read and write.
 
     Attributes:
-        place: 'input', 'output' (a result, or what lies in its memory before it is written), 'arena' or
+        space: 'input', 'output' (a result, or what lies in its memory before it is written), 'arena' or
             'barrier' (the word on which the blocks of a kernel wait for each other).
         index: the argument's position, or the offset in the arena in bytes.
-        shape, dtype: how host steps see it (dtype by its short name).
+        shape, dtype: as library steps see it (dtype by its short name).
         nbytes: its size.
-        start: bytes from where that is to its begin, if it is a part of ``whole``.
-        whole: the buffer of the join that it is a part of, where its rows may lie apart; -1 for others.
+        offset: bytes from the begin of ``parent`` to its own.
+        parent: the buffer of the zero-copy concat of which it is a slice, where its rows may lie apart; -1 for others.
     """
 
-    place: str
+    space: str
     index: int
     shape: tuple[int, ...]
     dtype: str
     nbytes: int
-    start: int = 0
-    whole: int = -1
+    offset: int = 0
+    parent: int = -1
 
 
 @dataclass
@@ -50,7 +50,7 @@ class KernelInfo:
 
     Attributes:
         numeric: the mode that it is compiled in.
-        effort: how long the host's compiler takes for it, in fiftieths of a second.
+        compile_cost: the time that the C++ compiler takes for it, in fiftieths of a second.
     """
 
     name: str
@@ -61,7 +61,7 @@ class KernelInfo:
     operators: list[tuple[str, str, str]]
     choice: dict[str, Any]
     numeric: str = "strict"
-    effort: int = 2
+    compile_cost: int = 2
 
 
 @dataclass
@@ -80,8 +80,8 @@ class KernelStep:
 
 
 @dataclass
-class HostStep:
-    """A primitive that a library computes on whole arrays."""
+class LibraryStep:
+    """A library call: a primitive computed on whole arrays."""
 
     primitive: str
     params: dict[str, Any]
@@ -93,7 +93,7 @@ class HostStep:
     operator: tuple[str, str, str]
     body: Program | None = None  #: what a loop runs at every step
     note: str = ""  #: why a library computes what a kernel could as well
-    writes: str = ""  #: the join that it writes a part of
+    concat: str = ""  #: the join that it writes a part of
 
 
 @dataclass
@@ -106,21 +106,22 @@ class Program:
         output_buffers: the buffer of each result.
         buffers, kernels, steps: see the classes.
         arena_bytes: size of the memory for intermediate results.
-        arena_least: what lives there at the fullest step, which no placement can do without: an operand that a
+        peak_live_bytes: live bytes at the fullest step, which no placement can do without: an operand that a
             kernel may write over counts once, what lies in results' memory not at all.
         source: CPU: the translation units (codegen/cpu_units.py); CUDA: empty (kernels are compiled from their texts).
         segments: CPU: for each run of consecutive kernels, (first step, last step + 1).
-        table: CPU: (what it is, value) of the numbers that a call reads from memory.
-        cuts: (producer, consumer, rule, reason) of what was not fused.
+        runtime_values: CPU: (what it is, value) of the numbers that a call reads from memory.
+        refusals: (producer, consumer, rule, reason) of what was not fused.
         graph: the printed graph after simplification.
-        fixed: positions of inputs whose memory stays where it is (parameters).
+        pinned_inputs: positions of inputs whose address is the same at every call (parameters).
         numeric: the mode that it is compiled in, see Target.
         tf32: libraries may round operands of float32 to TF32.
         prelude: computes further inputs, which follow the others, from some of the fixed ones; None without any.
-        takes: positions of the prelude's inputs.
-        resident: CUDA: which kernels became one and which did not, and why, in words.
-        kept: for each of the further inputs what computes it, why that is not done at every call, and its bytes.
-        updates: (number of the result, position of the input) of what is written over inputs: no outputs of the program.
+        prelude_inputs: positions of the prelude's inputs.
+        launch_fusion_notes: CUDA: which kernels became one launch and which did not, and why, in words.
+        folded_values: for each of the further inputs what computes it, why that is not done at every call, and its bytes.
+        input_output_aliases: (number of the result, position of the input) of results that are written over inputs,
+            and are no outputs of the program.
     """
 
     name: str
@@ -130,27 +131,27 @@ class Program:
     output_buffers: list[int]
     buffers: list[Buffer]
     kernels: list[KernelInfo]
-    steps: list[KernelStep | HostStep]
+    steps: list[KernelStep | LibraryStep]
     arena_bytes: int
-    arena_least: int = 0
+    peak_live_bytes: int = 0
     source: str = ""
     segments: list[tuple[int, int]] = field(default_factory=list)
-    table: list[tuple[str, int]] = field(default_factory=list)
-    cuts: list[tuple[str, str, str, str]] = field(default_factory=list)
+    runtime_values: list[tuple[str, int]] = field(default_factory=list)
+    refusals: list[tuple[str, str, str, str]] = field(default_factory=list)
     graph: str = ""
-    fixed: list[int] = field(default_factory=list)
+    pinned_inputs: list[int] = field(default_factory=list)
     numeric: str = "strict"
     prelude: Program | None = None
-    takes: list[int] = field(default_factory=list)
-    kept: list[tuple[str, str, int]] = field(default_factory=list)
-    resident: list[str] = field(default_factory=list)
-    updates: list[tuple[int, int]] = field(default_factory=list)
+    prelude_inputs: list[int] = field(default_factory=list)
+    folded_values: list[tuple[str, str, int]] = field(default_factory=list)
+    launch_fusion_notes: list[str] = field(default_factory=list)
+    input_output_aliases: list[tuple[int, int]] = field(default_factory=list)
     tf32: bool = False
 
     @property
-    def kept_bytes(self) -> int:
+    def folded_bytes(self) -> int:
         """Memory of what the prelude computes."""
-        return sum(nbytes for _, _, nbytes in self.kept)
+        return sum(nbytes for _, _, nbytes in self.folded_values)
 
     @property
     def bytes_moved(self) -> int:
@@ -167,29 +168,29 @@ class Program:
     def bytes_min(self) -> int:
         """Bytes of all arguments and results, of which slices and gathers read less: what any program must move."""
         used = {b for s in self.steps for b in (s.buffers if isinstance(s, KernelStep) else s.inputs)}
-        read = sum(b.nbytes for i, b in enumerate(self.buffers) if b.place == "input" and i in used)
-        updated = sum(self.buffers[b].nbytes for _, b in self.updates)
+        read = sum(b.nbytes for i, b in enumerate(self.buffers) if b.space == "input" and i in used)
+        updated = sum(self.buffers[b].nbytes for _, b in self.input_output_aliases)
         return min(read + updated + sum(self.buffers[b].nbytes for b in self.output_buffers), self.bytes_moved)
 
     @property
-    def overwritten(self) -> int:
-        """How many results of kernels are written over an operand."""
+    def in_place_results(self) -> int:
+        """The number of kernels' results that are written over an operand."""
         return sum(len(s.in_place) for s in self.steps if isinstance(s, KernelStep))
 
     @property
-    def hosted(self) -> int:
-        """How many intermediate results lie in the memory of a result of the program until that is written."""
-        return sum(b.place == "output" and b.whole < 0 for b in self.buffers) - len(self.output_buffers)
+    def aliased_to_outputs(self) -> int:
+        """The number of intermediate results that lie in the memory of a result of the program until that is written."""
+        return sum(b.space == "output" and b.parent < 0 for b in self.buffers) - len(self.output_buffers)
 
-    def room(self, buffer: int) -> int:
+    def capacity(self, buffer: int) -> int:
         """Bytes from the begin of a buffer to the end of the memory that it is a part of."""
         b = self.buffers[buffer]
-        return b.nbytes if b.whole < 0 else self.buffers[b.whole].nbytes - b.start
+        return b.nbytes if b.parent < 0 else self.buffers[b.parent].nbytes - b.offset
 
     @property
-    def packed(self) -> bool:
+    def takes_pointer_array(self) -> bool:
         """CPU: True if entries take one array of pointers, first those to inputs that may move, then to outputs."""
-        return len(self.inputs) - len(self.fixed) + len(self.outputs) > _MOST
+        return len(self.inputs) - len(self.pinned_inputs) + len(self.outputs) > _MAX_POINTERS
 
     def renamed(self, rename: Callable[[str], str]) -> Program:
         """The same program, for reports: what ``rename`` makes of all texts that name nodes."""
@@ -229,10 +230,10 @@ class Program:
 _NAMING: dict[type, tuple[str, ...]] = {
     KernelInfo: ("operators", "choice"),
     KernelStep: ("operators", "choice"),
-    HostStep: ("operator", "body", "note", "writes"),
-    Program: ("name", "kernels", "steps", "cuts", "graph", "prelude", "kept", "resident"),
+    LibraryStep: ("operator", "body", "note", "concat"),
+    Program: ("name", "kernels", "steps", "refusals", "graph", "prelude", "folded_values", "launch_fusion_notes"),
 }
-_FIELDS = {cls: [f.name for f in fields(cls)] for cls in (Buffer, KernelInfo, KernelStep, HostStep, Program)}
+_FIELDS = {cls: [f.name for f in fields(cls)] for cls in (Buffer, KernelInfo, KernelStep, LibraryStep, Program)}
 
 
 def _data(x: Any) -> Any:
@@ -242,7 +243,7 @@ def _data(x: Any) -> Any:
         return x
     if cls in _FIELDS:
         return (
-            *([cls is HostStep] if cls in (KernelStep, HostStep) else []),
+            *([cls is LibraryStep] if cls in (KernelStep, LibraryStep) else []),
             *(_data(getattr(x, n)) for n in _FIELDS[cls]),
         )
     if isinstance(x, (list, tuple)):
@@ -255,8 +256,8 @@ def _data(x: Any) -> Any:
     raise TypeError(f"a program cannot be stored with {x!r}")
 
 
-_PLACES = {name: k for k, name in enumerate(_FIELDS[Program])}
-_BODY = _FIELDS[HostStep].index("body")
+_FIELD_POSITIONS = {name: k for k, name in enumerate(_FIELDS[Program])}
+_BODY = _FIELDS[LibraryStep].index("body")
 
 
 def _program(data: Any) -> Program:
@@ -264,14 +265,16 @@ def _program(data: Any) -> Program:
     if len(values) != len(_FIELDS[Program]):
         raise ValueError("no program")
     for name, cls in (("buffers", Buffer), ("kernels", KernelInfo)):
-        values[_PLACES[name]] = [cls(*x) for x in values[_PLACES[name]]]
-    values[_PLACES["steps"]] = [_host_step(x) if host else KernelStep(*x) for host, *x in values[_PLACES["steps"]]]
-    prelude = values[_PLACES["prelude"]]
-    values[_PLACES["prelude"]] = None if prelude is None else _program(prelude)
+        values[_FIELD_POSITIONS[name]] = [cls(*x) for x in values[_FIELD_POSITIONS[name]]]
+    values[_FIELD_POSITIONS["steps"]] = [
+        _library_step(x) if host else KernelStep(*x) for host, *x in values[_FIELD_POSITIONS["steps"]]
+    ]
+    prelude = values[_FIELD_POSITIONS["prelude"]]
+    values[_FIELD_POSITIONS["prelude"]] = None if prelude is None else _program(prelude)
     return Program(*values)
 
 
-def _host_step(values: list[Any]) -> HostStep:
+def _library_step(values: list[Any]) -> LibraryStep:
     body = values[_BODY]
     values[_BODY] = None if body is None else _program(body)
-    return HostStep(*values)
+    return LibraryStep(*values)

@@ -63,7 +63,7 @@ class Origin:
         self.program, self.ctx, self.moving, self.born = program, ctx, list(moving), born
         backward = program.backward
         assert backward is not None and backward.program is not None
-        takes, fixed = program.takes, backward.program.fixed
+        takes, fixed = program.takes, backward.program.pinned_inputs
         self.params = list(params.values())
         self._bound = backward.loaded.bind([params[takes[i]].address for i in fixed])
         self._call = self._bound.call

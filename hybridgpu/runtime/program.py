@@ -25,7 +25,7 @@ from ..backends.memory import empty
 from ..backends.writes import assign
 from ..compiler.ir.graph import Graph
 from ..compiler.ir.types import TensorType, tensor_type
-from ..compiler.program import VERSION, HostStep, Program
+from ..compiler.program import VERSION, LibraryStep, Program
 from ..compiler.target import CPU, Target
 from ..context import Context
 from ..dtypes import from_short
@@ -373,8 +373,8 @@ class Build:
         loaded = backend.load(program, self._foreseen) if self._beside is None else self._beside.result()
         made = _loaded(program, loaded, self._device, len(self._types))
         if program.prelude is not None:
-            before = _loaded(program.prelude, backend.load(program.prelude), self._device, len(program.takes))
-            made.prelude = Prelude(before, tuple(program.takes), program.prelude.graph)
+            before = _loaded(program.prelude, backend.load(program.prelude), self._device, len(program.prelude_inputs))
+            made.prelude = Prelude(before, tuple(program.prelude_inputs), program.prelude.graph)
         made.cache = "disk" if self._cached else "none"
         return made
 
@@ -387,7 +387,9 @@ class Build:
 
 
 def _loaded(program: Program, loaded: Any, device: Device, arguments: int) -> Compiled:
-    return Compiled(device, _outputs(program), len(program.inputs) - len(program.kept) > arguments, program, loaded)
+    return Compiled(
+        device, _outputs(program), len(program.inputs) - len(program.folded_values) > arguments, program, loaded
+    )
 
 
 def _outputs(program: Program) -> list[TensorType]:
@@ -476,7 +478,7 @@ def interpret(
 
 def _record(made: Compiled, name: str, types: Sequence[TensorType], reason: str) -> None:
     program = made.program
-    kernels = sum(not isinstance(s, HostStep) for s in program.steps) if program else 0
+    kernels = sum(not isinstance(s, LibraryStep) for s in program.steps) if program else 0
     signature = ", ".join(repr(t) for t in types[:3]) + (f" … {len(types)} inputs" if len(types) > 3 else "")
     modules = made.loaded.info.compiled if program else 0
     record(

@@ -165,11 +165,11 @@ def record(event: CompileEvent, made: Compiled) -> None:
             else:
                 say(f"  library {step.primitive}")
         say(f"  moves {size(program.bytes_moved)}, at least {size(program.bytes_min)} are needed")
-        for computes, reason, nbytes in program.kept:
+        for computes, reason, nbytes in program.folded_values:
             say(f"  keeps {size(nbytes)}: {computes} ({reason})")
     if level >= 3:
         say(program.graph)
-        for producer, consumer, rule, reason in program.cuts:
+        for producer, consumer, rule, reason in program.refusals:
             say(f"  cut {producer} | {consumer} [{rule}]: {reason}")
     if level >= 4:
         say(program.source or "\n".join(k.text for k in program.kernels))

@@ -90,7 +90,7 @@ class UpdateProgram:
         self.recipe, self.made, self.slots = recipe, made, list(slots)
         self.updated = sorted(over.values())
         assert made.program is not None
-        done = {k for k, _ in made.program.updates}
+        done = {k for k, _ in made.program.input_output_aliases}
         self.rest = [over[k] for k in sorted(over) if k not in done]
 
 

@@ -69,21 +69,21 @@ def test_where_it_is_done(name, target, request):
     graph, over, done = built(name)
     expected = evaluate(graph, arrays(graph))
     program = compile_graph(graph, target, frozenset(range(len(graph.inputs))), donated=over)
-    assert done is None or dict(program.updates) == done
-    assert set(program.updates) <= set(over.items())
+    assert done is None or dict(program.input_output_aliases) == done
+    assert set(program.input_output_aliases) <= set(over.items())
     assert Program.from_bytes(program.to_bytes()) == program
-    assert len(program.outputs) + len(program.updates) == len(graph.outputs)
+    assert len(program.outputs) + len(program.input_output_aliases) == len(graph.outputs)
     inputs = [copied(a) for a in arrays(graph)]
     before = [a.copy() for a in inputs]
-    rest = [k for k in range(len(graph.outputs)) if k not in dict(program.updates)]
+    rest = [k for k in range(len(graph.outputs)) if k not in dict(program.input_output_aliases)]
     outputs = [aligned(expected[k].shape, expected[k].dtype) for k in rest]
     backend.load(program)(inputs, outputs)
     for k, y in zip(rest, outputs, strict=True):
         np.testing.assert_allclose(y.astype(np.float64), expected[k], rtol=1e-5, atol=1e-5)
-    for k, j in program.updates:
+    for k, j in program.input_output_aliases:
         np.testing.assert_allclose(
             inputs[j].astype(np.float64), expected[k], rtol=1e-3 if inputs[j].itemsize == 2 else 1e-5
         )
     for j, (a, old) in enumerate(zip(inputs, before, strict=True)):
-        if j not in dict(program.updates).values():
+        if j not in dict(program.input_output_aliases).values():
             assert a.tobytes() == old.tobytes()

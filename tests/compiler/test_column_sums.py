@@ -130,7 +130,7 @@ TOGETHER = "sums are taken on the way over rows, "
 def test_walks_with_sums_become_one_as_far_as_these_fit(count, width, sums, compiler):
     program = check(graph_of(softmaxes(count), (20, width)))
     assert sorted(k.choice.get("sums_beside_rows", 0) for k in program.kernels) == sums  # 0: the maximum, for two
-    assert any(why.startswith(TOGETHER) for *_, why in program.cuts) is (len(sums) > 1)
+    assert any(why.startswith(TOGETHER) for *_, why in program.refusals) is (len(sums) > 1)
 
 
 def test_a_lone_row_has_no_sums(compiler):
@@ -321,14 +321,16 @@ REFUSED: list[tuple[Any, tuple[int, ...], str]] = [
 def test_what_is_refused_and_why(make, shape, reason, compiler):
     program = check(graph_of(make, shape), 1e-4)
     assert not any("sums_beside_rows" in k.choice for k in program.kernels)
-    assert not reason or any(rule == "beside" and reason in why for _, _, rule, why in program.cuts), program.cuts
+    assert not reason or any(rule == "beside" and reason in why for _, _, rule, why in program.refusals), (
+        program.refusals
+    )
 
 
 def test_nothing_waits_for_itself(compiler):
     """Steps run in an order in which whatever is read was written before."""
     for make in (before_a_product, of_what_a_product_reads, behind_a_product, between_products, in_turn):
         program = compile_graph(graph_of(make, (128, 256)), CPU)
-        there = {k for k, buffer in enumerate(program.buffers) if buffer.place == "input"}
+        there = {k for k, buffer in enumerate(program.buffers) if buffer.space == "input"}
         for step in program.steps:
             read = step.buffers[: -step.outputs] if isinstance(step, KernelStep) else step.inputs
             written = step.buffers[-step.outputs :] if isinstance(step, KernelStep) else (step.output,)

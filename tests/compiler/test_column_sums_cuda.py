@@ -173,7 +173,7 @@ def test_sums_of_many_rows_are_not_reduced_apart():
 def test_what_is_refused_and_why(make, shape, reason, cuda_driver):
     program = check(cuda_driver, graph_of(make, shape))
     assert not beside(program)
-    assert any(rule == "beside" and reason in why for _, _, rule, why in program.cuts), program.cuts
+    assert any(rule == "beside" and reason in why for _, _, rule, why in program.refusals), program.refusals
 
 
 @pytest.mark.parametrize("make", TURNED)
@@ -202,14 +202,14 @@ def test_as_many_sums_as_there_are_registers_for(cuda_driver):
     program = check(cuda_driver, graph_of(four_sums, (5, 9000)), ALONE)
     assert [c["sums_beside_rows"] for c in beside(program)] == [3]
     reason = "for which a thread would need 72 registers"
-    assert any(rule == "beside" and reason in why for _, _, rule, why in program.cuts), program.cuts
+    assert any(rule == "beside" and reason in why for _, _, rule, why in program.refusals), program.refusals
 
 
 @pytest.mark.parametrize(("count", "width", "sums"), [(2, 128, [2]), (3, 9000, [3]), (3, 15000, [1, 2])])
 def test_walks_with_sums_become_one_as_far_as_these_fit(count, width, sums, cuda_driver):
     program = check(cuda_driver, graph_of(softmaxes(count), (7, width)), ALONE.changed(multiprocessors=2))
     assert sorted(c["sums_beside_rows"] for c in beside(program)) == sums
-    assert any(why.startswith(TOGETHER) for *_, why in program.cuts) is (len(sums) > 1)
+    assert any(why.startswith(TOGETHER) for *_, why in program.refusals) is (len(sums) > 1)
 
 
 def of_many(dtype: str, width: int, arrays: int, sums: int) -> Graph:
@@ -230,7 +230,7 @@ def test_sums_of_many_arrays(dtype, width, arrays, sums, words, cuda_driver):
     """These take registers, too: what is not refused has a form that has enough."""
     program = check(cuda_driver, of_many(dtype, width, arrays, sums), ALONE)
     assert [c["sums_beside_rows"] for c in beside(program)] == [sums] * (not words)
-    refused = [why for _, _, rule, why in program.cuts if rule == "beside"]
+    refused = [why for _, _, rule, why in program.refusals if rule == "beside"]
     assert [why.endswith(f"for which a thread would need {words} registers") for why in refused] == [True] * bool(words)
 
 
@@ -248,7 +248,7 @@ def test_sums_of_two_types(cuda_driver):
     program = check(cuda_driver, two_types(f64, 12000), ALONE)
     assert not beside(program)
     reason = "whose 12000 elements are more than a block has room for"
-    assert any(rule == "beside" and reason in why for _, _, rule, why in program.cuts), program.cuts
+    assert any(rule == "beside" and reason in why for _, _, rule, why in program.refusals), program.refusals
 
 
 @pytest.mark.parametrize("dtype", ["i8", "u8", "i32", "i64"])

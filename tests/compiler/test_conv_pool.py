@@ -74,7 +74,7 @@ def test_two_kernels_and_why(name):
     kinds, why = APART[name]
     program = compile_graph(build(name), cuda_of(name))
     assert [k.kind for k in program.kernels] == kinds
-    assert [reason for *_, rule, reason in program.cuts if rule == "pool"] == [why]
+    assert [reason for *_, rule, reason in program.refusals if rule == "pool"] == [why]
 
 
 def shifted(b: Builder, y: Node) -> Node:
@@ -134,7 +134,7 @@ def test_what_is_no_window(name):
     made = make(b, plain_conv(b, x, w))
     program = compile_graph(b.finish(made if isinstance(made, list) else [made]), CUDA)
     assert program.kernels[0].kind == "conv" and "window" not in program.kernels[0].choice
-    assert [reason.endswith(why) for *_, rule, reason in program.cuts if rule == "pool"] == [True]
+    assert [reason.endswith(why) for *_, rule, reason in program.refusals if rule == "pool"] == [True]
 
 
 def ran(program: Program, inputs: list[np.ndarray], driver) -> list[np.ndarray]:
@@ -243,7 +243,7 @@ def test_lenet_is_one_kernel(name):
     program = compile_graph(graph_of(lenet(**how), shape), replace(CUDA, resident="auto"))
     (kernel,) = program.kernels
     assert kernel.choice["steps"] == ["conv", "conv", "matmul", "matmul", "matmul"] and kernel.choice["barriers"] == 4
-    (said,) = program.resident
+    (said,) = program.launch_fusion_notes
     where = "a cluster of 8 blocks and a smaller grid" if kernel.choice.get("cluster") else "the grid and"
     assert said.startswith(f"5 kernels are one: one launch instead of 5 saves about 8.0 us; 4 barriers of {where}")
 
@@ -251,7 +251,7 @@ def test_lenet_is_one_kernel(name):
 def test_a_large_batch_stays_apart():
     program = compile_graph(graph_of(lenet(), (128, *PICTURES)), replace(CUDA, resident="auto"))
     assert [k.kind for k in program.kernels] == ["conv", "conv", "matmul", "matmul", "matmul"]
-    (said,) = program.resident
+    (said,) = program.launch_fusion_notes
     assert said.startswith(
         "5 kernels stay apart: one launch instead of 5 saves about 8.0 us; 4 barriers of the grid and"
     )

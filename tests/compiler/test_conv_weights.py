@@ -16,7 +16,7 @@ from hybridgpu.backends.cpu.backend import cpu_backend
 from hybridgpu.compiler.ir import tensor_type
 from hybridgpu.compiler.pipeline import compile_graph
 from hybridgpu.compiler.primitives import TABLE, builder
-from hybridgpu.compiler.program import HostStep
+from hybridgpu.compiler.program import LibraryStep
 from hybridgpu.compiler.reference import evaluate
 from hybridgpu.compiler.target import CPU, CUDA
 from hybridgpu.dtypes import bf16, f16, f32, f64
@@ -80,7 +80,7 @@ def drawn(graph, dtype, seed=0):
 
 
 def library_steps(program):
-    return [s.primitive for s in program.steps if isinstance(s, HostStep)]
+    return [s.primitive for s in program.steps if isinstance(s, LibraryStep)]
 
 
 # name -> operand, weight, parameters that differ from (stride 1, no pads, no dilation, one group)
@@ -310,5 +310,5 @@ def test_why_others_are_unfolded():
     program = compile_graph(slope_graph((1, 2, 3, 3, 3, 3), (2,) * 6, completed((1,) * 6, {}), f32), CPU)
     stored = type(program).from_bytes(program.to_bytes())
     for p in (program, stored):
-        notes = [s.note for s in p.steps if isinstance(s, HostStep)]
+        notes = [s.note for s in p.steps if isinstance(s, LibraryStep)]
         assert notes == ["unfolded for BLAS: more than three spatial axes"]

@@ -156,7 +156,7 @@ def test_text_is_the_same_for_every_number_of_rows(make, width):
 @pytest.mark.parametrize("shape", [(6, 64), (65, 257), (3, 70, 96), (4200, 70)], ids=str)
 def test_every_element_of_rows_is_stored_on_the_way(shape, compiler):
     program = check(graph_of(softmax_and_mean, shape))
-    assert len(program.steps) == 1 and program.bytes_moved == program.bytes_min and not program.cuts
+    assert len(program.steps) == 1 and program.bytes_moved == program.bytes_min and not program.refusals
 
 
 @pytest.mark.parametrize("shape", [(70, 100), (70, 10)], ids=str)
@@ -232,4 +232,4 @@ def test_elements_that_wait_for_the_total_are_a_second_walk(make, shape, compile
 def test_a_gpu_begins_behind_the_last_row_and_says_so(make):
     program = compile_graph(graph_of(MAKERS[make], (70, 100)), CUDA)
     assert len(program.steps) > 1
-    assert any("is taken over all rows, which blocks of a GPU walk side by side" in why for *_, why in program.cuts)
+    assert any("is taken over all rows, which blocks of a GPU walk side by side" in why for *_, why in program.refusals)

@@ -223,19 +223,19 @@ def check_memory(program: Program) -> None:
     held: dict[int, tuple[Any, int, int]] = {}  # the buffers whose values are in memory, and where
 
     def whole(k: int) -> int:
-        return program.buffers[k].whole if program.buffers[k].whole >= 0 else k
+        return program.buffers[k].parent if program.buffers[k].parent >= 0 else k
 
     def lies(k: int) -> tuple[Any, int, int]:
         b = program.buffers[whole(k)]
-        if b.place == "output":
+        if b.space == "output":
             return b.index, 0, b.nbytes
-        if b.place == "barrier":  # what blocks wait on is no value
+        if b.space == "barrier":  # what blocks wait on is no value
             return "barrier", 0, 0
         assert b.index + b.nbytes <= program.arena_bytes
         return "arena", b.index, b.index + b.nbytes
 
     def there(k: int) -> bool:
-        parts = sum(program.buffers[j].nbytes for j in held if program.buffers[j].whole == k)
+        parts = sum(program.buffers[j].nbytes for j in held if program.buffers[j].parent == k)
         return k in held or parts == program.buffers[k].nbytes
 
     def meet(a: tuple[Any, int, int], b: tuple[Any, int, int]) -> bool:
@@ -248,11 +248,11 @@ def check_memory(program: Program) -> None:
             read, written, over = step.buffers[:split], step.buffers[split:], set(step.in_place)
         else:
             read, written = step.inputs, (step.output,)
-        inside = [k for k in read if program.buffers[k].place != "input"]
+        inside = [k for k in read if program.buffers[k].space != "input"]
         for k in inside:
             assert there(k), f"step {at} reads buffer {k}, which is not there"
         for n, k in enumerate(written):
-            assert program.buffers[k].place != "input", f"step {at} writes an input"
+            assert program.buffers[k].space != "input", f"step {at} writes an input"
             place = lies(k)
             for j in (*inside, *(j for j in written[:n] if whole(j) == j or whole(j) != whole(k))):
                 assert not meet(lies(j), place) or (j, k) in over, f"step {at} writes buffer {k} over {j}"
@@ -282,7 +282,7 @@ def test_memory_of_cases_and_large_graphs(target):
         with sharing("as large ones"):
             program = compile_graph(make(2000), target)
         check_memory(program)
-        temporary = sum(b.nbytes for b in program.buffers if b.place == "arena")
+        temporary = sum(b.nbytes for b in program.buffers if b.space == "arena")
         assert program.arena_bytes <= temporary + ALIGNMENT * len(program.buffers)
 
 
@@ -342,7 +342,7 @@ TWO, ONE = products("two", "f32[6,16]", "f32[6,16]"), products("one", "f32[6,16]
 @pytest.mark.parametrize("target", [CPU, CUDA], ids=lambda t: t.name)
 def test_what_is_no_epilogue_is_told_why(graph, why, target):
     """(The parts of a join are stored where they belong.)"""
-    reasons = {reason for *_, rule, reason in compile_graph(graph, target).cuts if rule == "epilogue"}
+    reasons = {reason for *_, rule, reason in compile_graph(graph, target).refusals if rule == "epilogue"}
     assert len(reasons) == bool(why) and all(f" {why}" in reason for reason in reasons)
 
 

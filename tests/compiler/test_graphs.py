@@ -114,7 +114,7 @@ def test_cpu(name, specials, compiler):
         assert a.tobytes() == b.tobytes(), "an input was written"
     kinds = [program.kernels[s.kernel].kind for s in program.steps if isinstance(s, KernelStep)]
     if name in EXPECTED:
-        assert kinds == EXPECTED[name], f"{name} became {kinds}: {program.cuts}"
+        assert kinds == EXPECTED[name], f"{name} became {kinds}: {program.refusals}"
 
 
 def few_blocks(program: Program) -> Program:
@@ -218,14 +218,14 @@ class Short(str):
 def test_values_are_stored_as_what_they_are(value, found):
     """Bytes that depend on the value alone, and exact types, which are all that is told apart in them."""
     program = compile_graph(build("chain"), CPU)
-    program.resident = [value]
-    (again,) = Program.from_bytes(program.to_bytes()).resident
+    program.launch_fusion_notes = [value]
+    (again,) = Program.from_bytes(program.to_bytes()).launch_fusion_notes
     assert repr(again) == repr(found) and type(again) is type(found)
 
 
 def test_a_value_that_cannot_be_stored_is_refused():
     program = compile_graph(build("chain"), CPU)
-    program.resident = [object()]
+    program.launch_fusion_notes = [object()]
     with pytest.raises(TypeError, match="cannot be stored"):
         program.to_bytes()
 

@@ -68,7 +68,7 @@ def test_every_case_is_in_the_table():
 def test_bytes_moved(name, target):
     program = compile_graph(build(name), target)
     most, kinds = MOVED[name]
-    assert program.bytes_moved <= (most + 0.02) * program.bytes_min, program.cuts
+    assert program.bytes_moved <= (most + 0.02) * program.bytes_min, program.refusals
     assert not kinds or [program.kernels[s.kernel].kind for s in program.steps] == kinds
 
 
@@ -103,7 +103,7 @@ def test_short_parts_are_copied(target, compiler, cuda_driver):
     graph = b.finish([short_parts(b, x, y)], "short")
     program = compile_graph(graph, target)
     assert [program.kernels[s.kernel].kind for s in program.steps] == ["rows", "rows", "map"]
-    assert any(rule == "join" and "no more than 4 bytes in a row" in why for *_, rule, why in program.cuts)
+    assert any(rule == "join" and "no more than 4 bytes in a row" in why for *_, rule, why in program.refusals)
     held = arrays(graph)
     Oracle(graph, held).check(run_program(program, held, cuda_driver), "short")
 
@@ -128,12 +128,12 @@ def test_small_parts_are_copied(target):
     graph = b.finish([b.concat([x, joined.softmax(b, y)], 1)], "little")
     program = compile_graph(graph, target)
     assert [program.kernels[s.kernel].kind for s in program.steps] == ["rows", "map"]
-    assert any(rule == "join" and "would gain little" in why for *_, rule, why in program.cuts)
+    assert any(rule == "join" and "would gain little" in why for *_, rule, why in program.refusals)
 
 
 @TARGETS
 def test_explanation_says_that_what_is_scattered_is_copied(target):
-    cuts = compile_graph(build("joined_with_a_scatter"), target).cuts
+    cuts = compile_graph(build("joined_with_a_scatter"), target).refusals
     assert any(rule == "join" and "a part of which is scattered" in why for *_, rule, why in cuts)
 
 
@@ -141,7 +141,7 @@ def test_small_joins_stay_steps_of_one_kernel():
     """Where small kernels are put together, a join that others read would keep them apart."""
     target = replace(CUDA, resident="auto")
     program = compile_graph(build("joined_inside"), target)
-    assert any(rule == "join" and "as a step of one kernel" in why for *_, rule, why in program.cuts)
+    assert any(rule == "join" and "as a step of one kernel" in why for *_, rule, why in program.refusals)
     assert [k.kind for k in program.kernels] == ["graph"]
 
 
@@ -158,7 +158,7 @@ def test_nothing_is_computed_for_what_a_slice_leaves_out(target, widths, step, s
     graph = b.finish([b.slice(whole, (0, 64), (33, 129), (1, step))], "seen")
     program = compile_graph(graph, target)
     read = [program.buffers[k] for s in program.steps for k in s.buffers]
-    assert {b.index for b in read if b.place == "input"} == {1, 2}
+    assert {b.index for b in read if b.space == "input"} == {1, 2}
     held = arrays(graph)
     Oracle(graph, held).check(run_program(program, held, cuda_driver, exact=False), "seen")
 
@@ -171,7 +171,7 @@ def test_products_of_libraries_are_written_into_parts(target, axis, compiler, cu
     x, v, w = (b.input(parse(t), name) for t, name in (("f32[24,96]", "x"), ("f32[96,20]", "v"), ("f32[96,20]", "w")))
     graph = b.finish([b.concat([b.dot(x, v), b.dot(x, w)], axis)], "products")
     program = compile_graph(graph, target)
-    assert [s.writes for s in program.steps] == ["join"] * 2
+    assert [s.concat for s in program.steps] == ["join"] * 2
     assert program.bytes_moved == sum(program.buffers[k].nbytes for s in program.steps for k in (*s.inputs, s.output))
     held = arrays(graph)
     Oracle(graph, held).check(run_program(program, held, cuda_driver), "products")

@@ -241,7 +241,7 @@ def test_large_results_do_not_wait_for_a_launch_that_reads_little_of_them(elemen
     parts = [b.slice(t, (0,), (100,)) for t in totals]
     program = compile_graph(b.finish([p * 2.0 for p in parts], "parts"), CUDA)
     assert [program.kernels[s.kernel].kind for s in program.steps if isinstance(s, KernelStep)] == kinds
-    assert program.arena_least <= 4 * max(6 * 1000, 2 * elements, 1 << 22)
+    assert program.peak_live_bytes <= 4 * max(6 * 1000, 2 * elements, 1 << 22)
 
 
 def test_the_cpu_keeps_kernels_apart():

@@ -414,12 +414,16 @@ def test_programs(request, name, manner, target):
     with sharing(manner):
         program = compile_graph(graph, target)
     if manner != "everywhere":
-        assert (program.overwritten > 0) == (target.name in over.split())
-        assert program.hosted > 0 or target.name not in hosted.split()
+        assert (program.in_place_results > 0) == (target.name in over.split())
+        assert program.aliased_to_outputs > 0 or target.name not in hosted.split()
     inputs = arrays(graph, 3)
     Oracle(graph, inputs).check(run(program, inputs, driver, Mode.GRAPH), target.name)
     again = Program.from_bytes(program.to_bytes())
-    assert (again.overwritten, again.hosted, again.steps) == (program.overwritten, program.hosted, program.steps)
+    assert (again.in_place_results, again.aliased_to_outputs, again.steps) == (
+        program.in_place_results,
+        program.aliased_to_outputs,
+        program.steps,
+    )
 
 
 @pytest.mark.skipif(not has_nvrtc(), reason="NVRTC is not installed")
@@ -444,7 +448,7 @@ def test_texts_in_place_stay_in_registers(arch):
 def check_random(target: Target, graph: Graph, seed: int, manner: str, driver: Any = None) -> None:
     with sharing(manner):
         program = compile_graph(graph, replace(target, max_nodes=2))  # many kernels, which leave much in memory
-    assume(program.overwritten)
+    assume(program.in_place_results)
     inputs = arrays(graph, seed)
     show(graph, inputs)
     for k in program.kernels:
@@ -527,8 +531,8 @@ def test_training(request, manner, target):
     for eager, fused in zip(*found, strict=True):
         np.testing.assert_allclose(fused, eager, rtol=2e-3, atol=2e-5 * np.abs(eager).max() + 1e-6)
     if seen and manner == "everywhere":  # memory is shared, over operands or by what is needed at different times
-        apart = [sum(b.nbytes for b in p.buffers if b.place == "arena") for p in seen]
-        assert any(p.overwritten or p.arena_bytes < a for p, a in zip(seen, apart, strict=True))
+        apart = [sum(b.nbytes for b in p.buffers if b.space == "arena") for p in seen]
+        assert any(p.in_place_results or p.arena_bytes < a for p, a in zip(seen, apart, strict=True))
 
 
 class Turns(nn.HybridBlock):
@@ -545,7 +549,7 @@ def test_explain_counts_what_is_shared(compiler):
     net.hybridize()
     with sharing("as large ones"):
         report = net.explain(x)
-    assert report.program is not None and report.overwritten == report.program.overwritten == 3
+    assert report.program is not None and report.overwritten == report.program.in_place_results == 3
     assert 31 * 67 * 4 < report.arena_least <= report.arena_bytes < 2 * 31 * 67 * 4, "one of them at a time, and sums"
     assert "; 3 written over an operand" in str(report)
     np.testing.assert_allclose(net(x).asscalar(), 31, rtol=1e-5)

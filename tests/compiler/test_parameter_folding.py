@@ -122,7 +122,7 @@ def test_what_is_kept(name, target):
 
 
 def parts(folding, inputs):
-    values = evaluate(folding.prelude, [inputs[k] for k in folding.takes])
+    values = evaluate(folding.prelude, [inputs[k] for k in folding.prelude_inputs])
     return evaluate(folding.rest, [*inputs, *values])
 
 
@@ -165,8 +165,8 @@ def test_packed_weights(compiler, shape, short, numeric, target, packed):
     kept = []
     if packed:
         assert [k.kind for k in program.kernels] == ["matmul"], "bias and relu stay in the product's kernel"
-        assert program.kept[0][1:] == ("products read it faster in panels of columns", inputs[1].nbytes)
-        kept = run(backend, program.prelude, [inputs[k] for k in program.takes])
+        assert program.folded_values[0][1:] == ("products read it faster in panels of columns", inputs[1].nbytes)
+        kept = run(backend, program.prelude, [inputs[k] for k in program.prelude_inputs])
         np.testing.assert_array_equal(kept[0][-1], inputs[1][-packed:].T)
     (got,) = run(backend, program, [*inputs, *kept])
     wide = [a.astype("f8") for a in inputs]
@@ -266,8 +266,8 @@ def both(backend, target, graph, seed):
     for a in inputs:
         held.append(aligned(a.shape, a.dtype))
         held[-1][...] = a
-    kept = run(backend, program.prelude, [held[k] for k in program.takes]) if program.prelude else []
-    assert [v.nbytes for v in kept] == [n for _, _, n in program.kept]
+    kept = run(backend, program.prelude, [held[k] for k in program.prelude_inputs]) if program.prelude else []
+    assert [v.nbytes for v in kept] == [n for _, _, n in program.folded_values]
     Oracle(graph, inputs).check(run(backend, program, [*held, *kept]), f"{graph}")
 
 

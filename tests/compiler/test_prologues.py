@@ -184,7 +184,7 @@ def generous(monkeypatch):
 
 def check(made, target, cuda_driver, monkeypatch, kinds=("matmul",), seed=0):
     program = compile_graph(made, target)
-    assert [program.kernels[s.kernel].kind for s in program.steps] == list(kinds), program.cuts
+    assert [program.kernels[s.kernel].kind for s in program.steps] == list(kinds), program.refusals
     inputs = given_to(made, seed)
     got = run(program, inputs, cuda_driver)
     Oracle(made, inputs).check(got, target.name)
@@ -388,10 +388,10 @@ def test_rule(name):
     if rule is None:
         assert "map" not in kinds
         assert all("as it loads it" in k.choice["prologue"] for k in program.kernels)
-        assert not any(why in ("memory", "recompute") for _, _, why, _ in program.cuts)
+        assert not any(why in ("memory", "recompute") for _, _, why, _ in program.refusals)
         return
     assert "map" in kinds
-    assert any(why == rule and reason in words for _, _, why, words in program.cuts), program.cuts
+    assert any(why == rule and reason in words for _, _, why, words in program.refusals), program.refusals
     joined = sum("prologue" in k.choice for k in program.kernels)
     assert joined == (name == "panels of panels")  # the first of both can be computed
 
@@ -407,7 +407,7 @@ def test_limits_hold_for_both_operands_together(generous, target, limits, rule):
     made = product_of(["f32[16,16]"] * 3, lambda b, x, y, z: b.dot(x * y, x * z))
     program = compile_graph(made, target.changed(**limits))
     assert [k.kind for k in program.kernels] == (["matmul"] if rule is None else ["map", "matmul"])
-    assert {why for _, _, why, _ in program.cuts} == ({rule} if rule else set())
+    assert {why for _, _, why, _ in program.refusals} == ({rule} if rule else set())
 
 
 @pytest.mark.skipif(not has_nvrtc(), reason="NVRTC is not installed")

@@ -28,7 +28,7 @@ def graph_of(function, *types: str) -> Graph:
 def stored(program: Program) -> int:
     """Bytes that go from one kernel to another."""
     made = [b for k, b in enumerate(program.buffers) if k not in program.output_buffers]  # in a result's memory, too
-    return sum(b.nbytes for b in made if b.place in ("arena", "output"))
+    return sum(b.nbytes for b in made if b.space in ("arena", "output"))
 
 
 def crosswise(b: Builder, h: Node) -> tuple[Node, Node]:
@@ -64,7 +64,7 @@ def test_a_value_that_a_later_kernel_needs_again(target):
         return h + b.sum(b.max(h - b.sum(h, (1,), keepdims=True), 0.0), (0,), keepdims=True)
 
     program = compile_graph(graph_of(function, f"f32[{N},{N}]"), target)
-    assert all(b.nbytes <= ROW for b in program.buffers if b.place == "arena")
+    assert all(b.nbytes <= ROW for b in program.buffers if b.space == "arena")
 
 
 def wide(b: Builder, *xs: Node) -> Node:
@@ -221,4 +221,4 @@ def ordered(b: Builder, x: Node) -> Node:
 def test_why_a_value_is_read_from_memory(target, function, rule, reason):
     program = compile_graph(graph_of(function, f"f32[{N},{N}]"), target)
     assert len(program.steps) > 1
-    assert any(r == rule and text.endswith(reason) for _, _, r, text in program.cuts), program.cuts
+    assert any(r == rule and text.endswith(reason) for _, _, r, text in program.refusals), program.refusals

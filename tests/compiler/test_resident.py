@@ -72,10 +72,10 @@ def test_what_becomes_a_step(name):
     (kernel,), (step,) = program.kernels, program.steps
     assert kernel.kind == "graph" and kernel.launch["cooperative"] and kernel.launch["threads"] == threads
     assert kernel.choice["steps"] == kinds and kernel.choice["barriers"] == barriers == kernel.text.count(BARRIER)
-    assert [program.buffers[b].place for b in step.buffers].count("barrier") == 1
+    assert [program.buffers[b].space for b in step.buffers].count("barrier") == 1
     apart = compile_graph(build(name), replace(cuda_of(name), resident="never"))
-    assert [k.kind for k in apart.kernels] == kinds and not apart.resident
-    (said,) = program.resident
+    assert [k.kind for k in apart.kernels] == kinds and not apart.launch_fusion_notes
+    (said,) = program.launch_fusion_notes
     assert said.startswith(f"{len(kinds)} kernels are one: ")
 
 
@@ -98,7 +98,7 @@ def test_a_loop_is_a_step(name, cuda_driver):
     (kernel,), (_,) = program.kernels, program.steps
     assert kernel.choice["steps"] == kinds and kernel.choice["turns"] == turns
     assert kernel.choice["barriers"] == barriers
-    assert re.match(rf"a loop of {max(turns)} turns is one kernel: ", program.resident[0])
+    assert re.match(rf"a loop of {max(turns)} turns is one kernel: ", program.launch_fusion_notes[0])
     run(program, cuda_driver)
     (launch,) = cuda_driver.launches
     assert launch.report.atomics == barriers * launch.report.threads / kernel.launch["threads"]
@@ -145,13 +145,15 @@ LOOP_CHOICES = {
 def test_which_loops_are_kernels(what):
     length, batch, size, steps, words = LOOP_CHOICES[what]
     program = recurrent(length, batch, size, "auto")
-    assert len(program.steps) == steps and re.match(words, program.resident[0])
+    assert len(program.steps) == steps and re.match(words, program.launch_fusion_notes[0])
 
 
 def test_a_loop_that_is_no_kernel_says_why():
     program = program_of("looped_out_of_step")
     assert [s.primitive for s in program.steps] == ["loop"]
-    assert program.resident == ["1 loop is no step of a kernel: slices of its arrays are no multiples of 16 bytes"]
+    assert program.launch_fusion_notes == [
+        "1 loop is no step of a kernel: slices of its arrays are no multiples of 16 bytes"
+    ]
 
 
 # -- barriers
@@ -309,7 +311,7 @@ def test_few_blocks_are_one_cluster(name, cuda_driver):
     (kernel,), (step,) = program.kernels, program.steps
     assert kernel.kind == "graph" and kernel.choice["cluster"] == cluster
     assert not kernel.launch["cooperative"] and kernel.launch["cluster"] == cluster
-    assert "barrier" not in [program.buffers[b].place for b in step.buffers]
+    assert "barrier" not in [program.buffers[b].space for b in step.buffers]
     words = f"a cluster of {cluster} blocks" if cluster > 1 else "one block"
     assert re.search(rf"barriers? of {words}", kernel.choice["why"])
     results, _ = run(program, cuda_driver)
@@ -563,13 +565,13 @@ def test_the_choice_and_its_reason(name):
     rows, how, launches, words = CHOICES[name]
     program = forced(rows, how)
     assert len(program.steps) == launches
-    assert re.match(words, program.resident[0]) if words else not program.resident
+    assert re.match(words, program.launch_fusion_notes[0]) if words else not program.launch_fusion_notes
 
 
 def test_loops_are_weighed_against_launches_in_any_mode():
     """The host starts their kernels in no CUDA graph; nor may sums take another order because other kernels are replayed."""
     auto = replace(CUDA, resident="auto")
-    one, other = (compile_graph(build("looped"), replace(auto, replayed=r)).resident for r in (False, True))
+    one, other = (compile_graph(build("looped"), replace(auto, replayed=r)).launch_fusion_notes for r in (False, True))
     assert one[0] == other[0] and one[0].startswith("a loop of 5 turns is one kernel: one launch instead of 10")
     assert one[1] != other[1]
 
@@ -594,7 +596,9 @@ def test_what_is_no_step_does_not_part_those_that_are(name):
     kinds, said = NO_STEPS[name]
     program = program_of(name)
     assert [k.kind for k in program.kernels] == kinds
-    assert program.resident[:-1] == said and re.match(r"[23] kernels are one: ", program.resident[-1])
+    assert program.launch_fusion_notes[:-1] == said and re.match(
+        r"[23] kernels are one: ", program.launch_fusion_notes[-1]
+    )
 
 
 @pytest.mark.parametrize(("cluster", "texts"), [(0, 1), (8, 2)])
@@ -622,7 +626,7 @@ def test_the_stored_form(name):
 
 def test_one_step_is_no_graph():
     program = compile_graph(build("softmax"), replace(CUDA, resident="always"))
-    assert [k.kind for k in program.kernels] == ["rows"] and not program.resident
+    assert [k.kind for k in program.kernels] == ["rows"] and not program.launch_fusion_notes
 
 
 def test_results_are_those_of_the_kernels_apart(cuda_driver):

@@ -17,7 +17,7 @@ from hybridgpu.backends.cpu.backend import cpu_backend
 from hybridgpu.compiler.ir import tensor_type
 from hybridgpu.compiler.pipeline import compile_graph
 from hybridgpu.compiler.primitives import builder
-from hybridgpu.compiler.program import HostStep
+from hybridgpu.compiler.program import LibraryStep
 from hybridgpu.compiler.target import CPU, CUDA
 from hybridgpu.dtypes import bf16, bool_, f16, f32, f64, from_short, i8, i32, i64, u8
 
@@ -36,7 +36,7 @@ def run(program, *arrays):
 
 
 def kinds(program):
-    return [k.kind for k in program.kernels] + [s.primitive for s in program.steps if isinstance(s, HostStep)]
+    return [k.kind for k in program.kernels] + [s.primitive for s in program.steps if isinstance(s, LibraryStep)]
 
 
 def added(updates, at, axis, extent):
@@ -150,8 +150,8 @@ def test_what_adds_up_itself_is_not_part_of_it():
     )
     program = compile_graph(graph, CPU)
     assert kinds(program) == ["reduce", "scatter"]
-    assert ("sum", "scatter_add") in [cut[:2] for cut in program.cuts]
-    assert any("takes elementwise work on its operands only" in cut[3] for cut in program.cuts)
+    assert ("sum", "scatter_add") in [cut[:2] for cut in program.refusals]
+    assert any("takes elementwise work on its operands only" in cut[3] for cut in program.refusals)
 
 
 def test_a_product_reads_the_table_from_memory():
@@ -321,7 +321,7 @@ def test_what_reads_the_updates_too_is_another_kernel(first, target):
     updates = b.exp(g)
     made = [summed(b, updates, i), updates * 2] if first else [updates * 2, summed(b, updates, i)]
     program = compile_graph(b.finish(made), target)
-    assert any(rule == "kind" and "is not shared" in why for *_, rule, why in program.cuts), program.cuts
+    assert any(rule == "kind" and "is not shared" in why for *_, rule, why in program.refusals), program.refusals
     scatters = [k for k in program.kernels if k.kind == "scatter"]
     assert len(scatters) == 1 and len(program.kernels) > 1
 
@@ -334,5 +334,5 @@ def test_why_what_follows_is_another_kernel(name, target):
     b = builder()
     made = make(b, *(b.input(tensor_type(*t), f"x{k}") for k, t in enumerate(UPDATES)))
     program = compile_graph(b.finish(made if isinstance(made, list) else [made]), target)
-    reasons = [c[3] for c in program.cuts if c[2] == "scatter" and "scatters into memory" in c[3]]
-    assert any(reason in r for r in reasons) if reason else not reasons, program.cuts
+    reasons = [c[3] for c in program.refusals if c[2] == "scatter" and "scatters into memory" in c[3]]
+    assert any(reason in r for r in reasons) if reason else not reasons, program.refusals

@@ -13,7 +13,7 @@ from compiler.cases import arrays, parse
 from hybridgpu.compiler.passes.canonicalize.transpose_dots import transpose_dots
 from hybridgpu.compiler.pipeline import compile_graph
 from hybridgpu.compiler.primitives import builder
-from hybridgpu.compiler.program import HostStep
+from hybridgpu.compiler.program import LibraryStep
 from hybridgpu.compiler.reference import evaluate
 from hybridgpu.compiler.target import CPU, CUDA
 
@@ -70,7 +70,7 @@ def test_a_gradient_of_a_weight_is_not_copied():
     b = builder()
     dy, x = b.input(parse("f32[1024,512]"), "dy"), b.input(parse("f32[1024,2048]"), "x")
     program = compile_graph(b.finish([b.transpose(b.dot(b.transpose(x, (1, 0)), dy), (1, 0))]), CUDA)
-    assert [type(s) for s in program.steps] == [HostStep]
+    assert [type(s) for s in program.steps] == [LibraryStep]
     assert program.bytes_moved == program.bytes_min
 
 
@@ -84,4 +84,4 @@ def test_a_copy_is_made_in_the_order_that_others_want():
     of_weight = b.transpose(b.dot(b.transpose(rows, (1, 0)), dy), (1, 0))
     program = compile_graph(b.finish([b.dot(rows, w), of_weight]), CUDA)
     assert [k.kind for k in program.kernels] == ["map"]
-    assert sum(isinstance(s, HostStep) for s in program.steps) == 2
+    assert sum(isinstance(s, LibraryStep) for s in program.steps) == 2

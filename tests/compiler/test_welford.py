@@ -54,7 +54,7 @@ def normalised(shape: tuple[int, ...], axes: tuple[int, ...], dtype: Any = f32) 
 
 def reads_of_input(program: Program) -> int:
     """How many steps read the graph's input."""
-    at = next(k for k, b in enumerate(program.buffers) if b.place == "input")
+    at = next(k for k, b in enumerate(program.buffers) if b.space == "input")
     return sum(at in s.buffers[: len(s.buffers) - s.outputs] for s in program.steps if isinstance(s, KernelStep))
 
 

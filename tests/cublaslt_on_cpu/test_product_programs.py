@@ -14,7 +14,7 @@ from hybridgpu import autograd, nd
 from hybridgpu.backends.devices import device_of
 from hybridgpu.compiler.pipeline import compile_graph
 from hybridgpu.compiler.primitives import builder
-from hybridgpu.compiler.program import HostStep
+from hybridgpu.compiler.program import LibraryStep
 from hybridgpu.compiler.reference import evaluate
 from hybridgpu.compiler.schedule.matmul import config_cuda
 from hybridgpu.dtypes import from_short
@@ -290,7 +290,7 @@ def test_what_joins(fake, name):
     backend = device_of(mx.gpu(0)).backend()
     for numeric, steps in zip(("strict", "fast"), wanted, strict=True):
         program = compile_graph(graph, backend.target.with_numeric(numeric))
-        assert [s.primitive for s in program.steps if isinstance(s, HostStep)] == steps
+        assert [s.primitive for s in program.steps if isinstance(s, LibraryStep)] == steps
         loaded = backend.load(program)
         limit = {"f": 1e-5, "b": 2e-2}["f" if types[0].startswith("f32") else "b"]
         before = fake.products

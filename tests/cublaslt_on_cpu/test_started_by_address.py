@@ -21,7 +21,7 @@ from hybridgpu.base import MXNetError
 from hybridgpu.compiler.pipeline import compile_graph
 from hybridgpu.compiler.primitives import builder
 from hybridgpu.compiler.primitives.conv import flip_weight
-from hybridgpu.compiler.program import HostStep, KernelStep
+from hybridgpu.compiler.program import KernelStep, LibraryStep
 from hybridgpu.compiler.reference import evaluate
 from hybridgpu.compiler.schedule.conv import direct as direct_conv
 from hybridgpu.compiler.schedule.matmul import config_cuda
@@ -216,15 +216,17 @@ def test_parts_of_joins_are_written_where_they_belong(fakes, name):
     """No kernel copies them."""
     _, program = loaded(*GRAPHS[name])
     made = program.program
-    parts = [s for s in made.steps if isinstance(s, HostStep) and s.writes]
+    parts = [s for s in made.steps if isinstance(s, LibraryStep) and s.concat]
     kernels = [made.kernels[s.kernel].kind for s in made.steps if isinstance(s, KernelStep)]
-    assert len(parts) == 2 and kernels in ([], ["map"]), (kernels, made.cuts)
+    assert len(parts) == 2 and kernels in ([], ["map"]), (kernels, made.refusals)
 
 
 @pytest.mark.parametrize("name", APART)
 def test_parts_that_a_library_cannot_write_are_copied(fakes, name):
     graph, program = loaded(*GRAPHS[name])
-    assert all(program.describe(s).endswith(", copied then") for s in program.program.steps if isinstance(s, HostStep))
+    assert all(
+        program.describe(s).endswith(", copied then") for s in program.program.steps if isinstance(s, LibraryStep)
+    )
     for seed in (1, 2):
         check(graph, program, filled(graph, seed))
 
@@ -232,8 +234,8 @@ def test_parts_that_a_library_cannot_write_are_copied(fakes, name):
 def test_relu_is_in_the_calls_that_write_parts(fakes, alone):
     """cuDNN's relu, which loses NaN, is that of fast programs."""
     graph, program = loaded(fired, CONV[:3], numeric="fast")
-    parts = [s for s in program.program.steps if isinstance(s, HostStep)]
-    assert [s.writes for s in parts] == ["join"] * 2
+    parts = [s for s in program.program.steps if isinstance(s, LibraryStep)]
+    assert [s.concat for s in parts] == ["join"] * 2
     assert all(program.describe(s).endswith("bias and relu in its call") for s in parts)
     for seed in (1, 2):
         check(graph, program, filled(graph, seed))
@@ -243,7 +245,7 @@ def test_a_part_of_odd_length_is_copied_by_a_kernel(fakes):
     """What begins behind it would be misaligned."""
     types = ("f32[2,3,5,5]", "f32[3,3,3,3]", "f32[5,3,3,3]")
     graph, program = loaded(lambda b, x, v, w: b.concat([convolved(b, x, v), convolved(b, x, w)], 1), types)
-    assert any(rule == "join" and "no multiple of 16 bytes" in why for *_, rule, why in program.program.cuts)
+    assert any(rule == "join" and "no multiple of 16 bytes" in why for *_, rule, why in program.program.refusals)
     check(graph, program, filled(graph, 1))
 
 
@@ -273,7 +275,7 @@ def test_parts_without_the_libraries(monkeypatch, name):
     install()
     try:
         graph, program = loaded(*GRAPHS[name])
-        assert any(isinstance(s, HostStep) and s.writes for s in program.program.steps)
+        assert any(isinstance(s, LibraryStep) and s.concat for s in program.program.steps)
         check(graph, program, filled(graph, 1))
     finally:
         uninstall()
@@ -283,7 +285,7 @@ def test_cudnn_that_has_no_algorithm_for_strides(fakes):
     """It computes what is packed, and that is copied."""
     fakes[1].plant("no strides", 1)
     graph, program = loaded(*GRAPHS["joined"])
-    steps = [s for s in program.program.steps if isinstance(s, HostStep)]
+    steps = [s for s in program.program.steps if isinstance(s, LibraryStep)]
     assert [program.describe(s).split(", ")[0] for s in steps] == ["cuDNN 9.12.3: forward"] * 2
     assert all("copied then" in program.describe(s) for s in steps)
     check(graph, program, filled(graph, 1))

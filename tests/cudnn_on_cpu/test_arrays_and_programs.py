@@ -16,7 +16,7 @@ from hybridgpu.compiler.ir import tensor_type
 from hybridgpu.compiler.passes.differentiate import differentiate
 from hybridgpu.compiler.pipeline import compile_graph
 from hybridgpu.compiler.primitives import builder
-from hybridgpu.compiler.program import HostStep
+from hybridgpu.compiler.program import LibraryStep
 from hybridgpu.compiler.reference import evaluate
 from hybridgpu.compiler.schedule.conv import direct as schedule
 from hybridgpu.compiler.target import CUDA
@@ -324,9 +324,9 @@ def test_what_joins(fake, monkeypatch, name):
     exact = evaluate(graph, arrays, wide=True)
     for numeric, steps in zip(("strict", "fast"), wanted, strict=True):
         program = compile_graph(graph, backend.target.with_numeric(numeric))
-        assert [s.primitive for s in program.steps if isinstance(s, HostStep)] == steps
+        assert [s.primitive for s in program.steps if isinstance(s, LibraryStep)] == steps
         if words and numeric == "strict":
-            assert [words in c[3] for c in program.cuts if c[2] == "library"] == [True]
+            assert [words in c[3] for c in program.refusals if c[2] == "library"] == [True]
         for refused in (0, 3000):
             fake.plant("cudnnConvolutionBiasActivationForward", refused)
             outputs = [aligned(shape, from_short(short).np) for shape, short in program.outputs]
@@ -335,7 +335,7 @@ def test_what_joins(fake, monkeypatch, name):
             for got, want in zip(outputs, exact, strict=True):
                 np.testing.assert_allclose(got.astype(np.float64), want, rtol=limit, atol=limit)
             notes = [
-                loaded.describe(s) for s in program.steps if isinstance(s, HostStep) if s.primitive == "affine_conv"
+                loaded.describe(s) for s in program.steps if isinstance(s, LibraryStep) if s.primitive == "affine_conv"
             ]
             assert all(("in its call" in n) is not bool(refused) for n in notes)
 
@@ -390,7 +390,7 @@ def test_compiled_gradients(fake, monkeypatch, params, runs):
         loaded(arrays, outputs)
         for got, want in zip(outputs, evaluate(graph, arrays, wide=True), strict=True):
             np.testing.assert_allclose(got, want, rtol=0, atol=2e-6 * np.abs(want).max())
-        notes = [loaded.describe(s) for s in program.steps if isinstance(s, HostStep)]
+        notes = [loaded.describe(s) for s in program.steps if isinstance(s, LibraryStep)]
         assert notes and all(n.startswith("cuDNN 9.12.3: ") for n in notes)
     assert fake.runs == runs
 

@@ -118,7 +118,7 @@ def test_memory_plan(name, target):
     names = [*symbol.list_arguments(), *symbol.list_auxiliary_states()]
     types = {n: tensor_type(tuple(s), from_short("f32")) for n, s in zip(names, [*arguments, *states], strict=True)}
     program = compile_graph(lower_symbol(symbol, types, False, name), target)
-    assert 0 < program.arena_least <= program.arena_bytes <= 1.1 * program.arena_least
+    assert 0 < program.peak_live_bytes <= program.arena_bytes <= 1.1 * program.peak_live_bytes
 
 
 def test_missing_file_says_where_to_put_it(tmp_path):

@@ -42,7 +42,7 @@ def test_one_kernel_each_way(shape, target):
     assert not short or [k.kind for k in compile_graph(forward, target).kernels] == ["reduce", "map"]
     for graph in [backward] if short else [forward, backward]:
         program = compile_graph(graph, target)
-        assert len(program.steps) == 1 and isinstance(program.steps[0], KernelStep), program.cuts
+        assert len(program.steps) == 1 and isinstance(program.steps[0], KernelStep), program.refusals
         read = {n for node in graph.nodes for n in node.inputs if n.prim.name == "input"}
         least = sum(n.type.nbytes for n in read) + sum(n.type.nbytes for n in graph.outputs)
         assert program.bytes_moved == least

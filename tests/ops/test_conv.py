@@ -19,7 +19,7 @@ from hybridgpu.compiler.ir import tensor_type
 from hybridgpu.compiler.passes.canonicalize.simplify import simplify
 from hybridgpu.compiler.pipeline import compile_graph
 from hybridgpu.compiler.primitives import TABLE, builder
-from hybridgpu.compiler.program import HostStep
+from hybridgpu.compiler.program import LibraryStep
 from hybridgpu.compiler.reference import evaluate
 from hybridgpu.compiler.target import CPU, CUDA
 from hybridgpu.dtypes import bf16, dtype_of, f16, f32, f64
@@ -223,7 +223,7 @@ def test_halves_are_convolved_in_float(name, dtype):
     x, w, params = ON_THE_CPU[name]
     graph = graph_of(x, w, completed(x, params), dtype, epilogue=True)
     program = compile_graph(graph, CPU)
-    assert not any(isinstance(s, HostStep) for s in program.steps)
+    assert not any(isinstance(s, LibraryStep) for s in program.steps)
     assert [k.kind for k in program.kernels].count("conv") == 1
     rng = np.random.default_rng(2)
     arrays = [rng.standard_normal(i.shape).astype(dtype.np) for i in graph.inputs]
@@ -244,7 +244,7 @@ def test_halves_are_convolved_in_float(name, dtype):
 )
 def test_what_a_library_computes(target, dtype, x, w):
     program = compile_graph(graph_of(x, w, completed(x, {}), dtype), target)
-    assert [s.primitive for s in program.steps if isinstance(s, HostStep)] == ["conv"]
+    assert [s.primitive for s in program.steps if isinstance(s, LibraryStep)] == ["conv"]
 
 
 def test_kernels_of_the_gpu(cuda_driver):

@@ -86,4 +86,4 @@ def test_programs_of_a_training_step(traced):
         assert len(graph.nodes) > LAYERS
         for target in (CPU, CUDA):
             program = compile_graph(graph, target)
-            assert len(program.kernels) > 1 and all(cut[3] for cut in program.cuts)
+            assert len(program.kernels) > 1 and all(cut[3] for cut in program.refusals)

@@ -25,7 +25,7 @@ from hybridgpu.compiler.host_copy import host_copy_program
 from hybridgpu.compiler.ir.graph import Builder
 from hybridgpu.compiler.ir.types import tensor_type
 from hybridgpu.compiler.primitives import TABLE
-from hybridgpu.compiler.program import HostStep, Program
+from hybridgpu.compiler.program import LibraryStep, Program
 from hybridgpu.compiler.reference import Interpreter
 from hybridgpu.compiler.target import CPU, CUDA
 from hybridgpu.dtypes import f32
@@ -424,7 +424,7 @@ def test_a_prelude_of_copies_compiles_nothing(compiler):
     (made,) = net._cached_op._seen.values()
     prelude = made.program.prelude
     assert prelude.source == "" and not prelude.kernels and not prelude.segments
-    assert [type(s) for s in prelude.steps] == [HostStep]
+    assert [type(s) for s in prelude.steps] == [LibraryStep]
     assert mx.compile_report().compiled_modules - before <= 1, "more than the program itself"
     assert Program.from_bytes(prelude.to_bytes()) == prelude
 

@@ -592,5 +592,5 @@ def test_what_is_kept_comes_from_disk_as_well(compiler):
     net(x)
     (made,) = net._cached_op._seen.values()
     again = Program.from_bytes(made.program.to_bytes())
-    assert (again.prelude.graph, again.kept) == (made.program.prelude.graph, made.program.kept)
-    assert again.takes == list(made.prelude.takes)
+    assert (again.prelude.graph, again.folded_values) == (made.program.prelude.graph, made.program.folded_values)
+    assert again.prelude_inputs == list(made.prelude.takes)

@@ -92,7 +92,7 @@ def told(net, x):
             plan = getattr(part, "program", None)
             if plan is not None:
                 assert not any(_MARK in k.text for k in plan.kernels) and _MARK not in plan.source
-                found.append(repr([plan.name, plan.graph, plan.cuts, plan.kept, plan.steps, plan.prelude]))
+                found.append(repr([plan.name, plan.graph, plan.refusals, plan.folded_values, plan.steps, plan.prelude]))
                 found.append(repr([(k.name, k.operators, k.choice) for k in plan.kernels]))
         found += [str(report), report.source()]
     return re.sub(

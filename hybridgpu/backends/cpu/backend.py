@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...compiler.ir.types import tensor_type
-from ...compiler.program import END_OF_UNIT, HostStep, Program
+from ...compiler.program import END_OF_UNIT, LibraryStep, Program
 from ...compiler.target import CPU, Target
 from ...dtypes import from_short
 from ...locks import Lock
@@ -76,19 +76,19 @@ class CpuProgram:
     ) -> None:
         """``library``: None if there are no segments; ``bodies``: step number -> what a loop runs."""
         self.program, self.info, self._bodies = program, info, bodies or {}
-        self._numbers = c_array(_NUMBER, [v for _, v in program.table] or [0])
+        self._numbers = c_array(_NUMBER, [v for _, v in program.runtime_values] or [0])
         self.table = self._numbers.buffer_info()[0]
         self._library = library
         self.free: list[tuple[Any, int]] = []
-        fixed = set(program.fixed)
+        fixed = set(program.pinned_inputs)
         self._passed = [k for k in range(len(program.inputs)) if k not in fixed]
-        count = 4 if program.packed else 3 + len(self._passed) + len(program.outputs)
+        count = 4 if program.takes_pointer_array else 3 + len(self._passed) + len(program.outputs)
         self._segments: list[Callable[..., None]] = []
         for k in range(len(program.segments)):
             function = getattr(library, f"run{k}")
             function.argtypes = [ctypes.c_void_p] * count
             function.restype = None
-            self._segments.append(_packing(function) if program.packed else function)
+            self._segments.append(_packing(function) if program.takes_pointer_array else function)
         whole = len(self._segments) == 1 and program.segments[0] == (0, len(program.steps))
         self.single = self._segments[0] if whole else None
 
@@ -103,7 +103,7 @@ class CpuProgram:
             memory = lasting(np, (self.program.arena_bytes,), np.uint8)
             return memory, address_of(memory)
 
-    def describe(self, step: HostStep) -> str:
+    def describe(self, step: LibraryStep) -> str:
         return step.note  # NumPy computes every library step
 
     @property
@@ -126,7 +126,9 @@ class CpuProgram:
 
     def __call__(self, inputs: Sequence[Any], outputs: Sequence[Any], pointers: Any = None) -> None:
         """See :class:`~hybridgpu.backends.base.Loaded`; ``pointers``: to the fixed inputs, if they are known."""
-        fixed = self.pointers([address_of(inputs[k]) for k in self.program.fixed]) if pointers is None else pointers
+        fixed = (
+            self.pointers([address_of(inputs[k]) for k in self.program.pinned_inputs]) if pointers is None else pointers
+        )
         moving = [address_of(inputs[k]) for k in self._passed] + [address_of(a) for a in outputs]
         arena = self.arena()
         try:
@@ -134,7 +136,7 @@ class CpuProgram:
         finally:
             self.release(arena)
 
-    def repeat(self, step: HostStep, array: Callable[[int, tuple[int, ...]], Any], program: Program) -> None:
+    def repeat(self, step: LibraryStep, array: Callable[[int, tuple[int, ...]], Any], program: Program) -> None:
         """Run this program as the body of a loop, a step of ``program``."""
         from .loop import run_by_address  # few programs have loops
 
@@ -150,11 +152,11 @@ class CpuProgram:
 
         def array(index: int, shape: tuple[int, ...]) -> Any:
             b = self.program.buffers[index]
-            if b.place == "input":
+            if b.space == "input":
                 return inputs[b.index].reshape(shape)
-            if b.place == "output" and self.program.output_buffers[b.index] == index:
+            if b.space == "output" and self.program.output_buffers[b.index] == index:
                 return outputs[b.index].reshape(shape)
-            if b.place == "output":
+            if b.space == "output":
                 return lodger(outputs[b.index], b.nbytes, from_short(b.dtype).np, shape)
             return owner[b.index : b.index + b.nbytes].view(from_short(b.dtype).np).reshape(shape)
 
@@ -166,7 +168,7 @@ class CpuProgram:
                 self._segments[k](base, *rest)
                 continue
             step = self.program.steps[at]
-            assert isinstance(step, HostStep)
+            assert isinstance(step, LibraryStep)
             body = self._bodies.get(at)
             if body is not None and body.single is not None and step.params["guard"] < 0:
                 body.repeat(step, array, self.program)
@@ -314,7 +316,9 @@ class CpuBackend:
             library = opener(library._name, handle=library._handle)
         info = BuildInfo(time.perf_counter() - start, compiled, " ".join(self.toolchain.command))
         bodies = {
-            k: self._load(s.body) for k, s in enumerate(program.steps) if isinstance(s, HostStep) and s.body is not None
+            k: self._load(s.body)
+            for k, s in enumerate(program.steps)
+            if isinstance(s, LibraryStep) and s.body is not None
         }
         info.compiled += sum(p.info.compiled for p in bodies.values())
         return CpuProgram(program, library, info, bodies)

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from ...compiler.devices.gpu import TF32_CAPABILITY
-from ...compiler.program import HostStep, Program
+from ...compiler.program import LibraryStep, Program
 from ...compiler.target import Target, cuda_target
 from ...dtypes import from_short
 from ...locks import Lock
@@ -62,13 +62,13 @@ class CudaProgram:
         bodies = {
             k: CudaProgram(step.body, driver, xp, address, info, arenas, library)
             for k, step in enumerate(program.steps)
-            if isinstance(step, HostStep) and step.body is not None
+            if isinstance(step, LibraryStep) and step.body is not None
         }
         #: what the device's library prepared for each library step, by its identity
-        self._prepared = {id(s): prepare_step(library, s, program) for s in program.steps if isinstance(s, HostStep)}
+        self._prepared = {id(s): prepare_step(library, s, program) for s in program.steps if isinstance(s, LibraryStep)}
         self.layout = Layout(program, handles, driver, bodies, self._direct())
         self._bodies = list(bodies.values())
-        self._fixed = sorted(program.fixed)
+        self._fixed = sorted(program.pinned_inputs)
         self._bound: dict[tuple[tuple[int, ...], Mode], Bound] = {}
         self._binding = Lock()
         self.no_graph: list[str] = []  #: why CUDA graphs cannot be used, once that is known
@@ -78,7 +78,7 @@ class CudaProgram:
         found: dict[int, Direct] = {}
         for k, step in enumerate(self.program.steps):
             prepared = self._prepared.get(id(step))
-            if prepared is not None and isinstance(step, HostStep):
+            if prepared is not None and isinstance(step, LibraryStep):
                 direct = prepared.direct(step.input_shapes, step.transposed)
                 if direct is not None:
                     found[k] = direct
@@ -180,12 +180,12 @@ class CudaProgram:
 
         def array(index: int, shape: tuple[int, ...]) -> Any:
             b = program.buffers[index]
-            if b.place == "arena":
+            if b.space == "arena":
                 assert arena.owner is not None
                 return arena.owner[b.index : b.index + b.nbytes].view(from_short(b.dtype).np).reshape(shape)
-            if b.place == "output" and program.output_buffers[b.index] != index:
+            if b.space == "output" and program.output_buffers[b.index] != index:
                 return lodger(outputs[b.index], b.nbytes, from_short(b.dtype).np, shape)
-            return (inputs if b.place == "input" else outputs)[b.index].reshape(shape)
+            return (inputs if b.space == "input" else outputs)[b.index].reshape(shape)
 
         step, prepared = call.step, self._prepared[id(call.step)]
         try:
@@ -195,7 +195,7 @@ class CudaProgram:
                 give_up(e)
             again(e, run_host_step, step, array, program, self._xp, None, prepared)
 
-    def describe(self, step: HostStep) -> str:
+    def describe(self, step: LibraryStep) -> str:
         """What computes a library step, '' if there was no choice."""
         if id(step) in self._prepared:
             prepared = self._prepared[id(step)]

@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...compiler.program import HostStep, Program
+from ...compiler.program import LibraryStep, Program
 from ...locks import Lock
 from ...settings import cuda_graphs
 from ..library import Direct
@@ -58,7 +58,7 @@ class LibraryCall(NamedTuple):
         slots: numbers of the values that are the operands' addresses, then the result's and the workspace's.
     """
 
-    step: HostStep
+    step: LibraryStep
     body: Any
     direct: Direct | None
     slots: tuple[int, ...]
@@ -98,10 +98,10 @@ class Layout:
             bodies: step number -> what a loop runs.
             direct: step number -> how a library starts it by addresses.
         """
-        fixed = sorted(program.fixed)
+        fixed = sorted(program.pinned_inputs)
         self.moving = [k for k in range(len(program.inputs)) if k not in set(fixed)]
         self.count = len(self.moving) + len(program.outputs)
-        self.offsets = sorted({b.index + b.start for b in program.buffers if b.place == "arena"})
+        self.offsets = sorted({b.index + b.offset for b in program.buffers if b.space == "arena"})
         self.nbytes = program.arena_bytes
         workspace = max((d.workspace for d in direct.values()), default=0)
         if workspace:  # which belongs to a call as all of the arena does
@@ -111,10 +111,10 @@ class Layout:
         self.arena_slot = self.count
         self.fixed_slot = self.arena_slot + len(self.offsets)
         #: the word on which blocks of a kernel wait for each other, -1 where no kernel has one
-        self.barrier_slot = self.fixed_slot + len(fixed) if any(b.place == "barrier" for b in program.buffers) else -1
+        self.barrier_slot = self.fixed_slot + len(fixed) if any(b.space == "barrier" for b in program.buffers) else -1
         #: parts of results: (place of the result's address, bytes to the part), and where their addresses begin
         self.parts = sorted(
-            {(len(self.moving) + b.index, b.start) for b in program.buffers if b.place == "output" and b.start}
+            {(len(self.moving) + b.index, b.offset) for b in program.buffers if b.space == "output" and b.offset}
         )
         self.part_slot = self.fixed_slot + len(fixed) + (self.barrier_slot >= 0)
         self.size = self.part_slot + len(self.parts)
@@ -123,17 +123,17 @@ class Layout:
 
         def slot_of(index: int) -> int:
             b = program.buffers[index]
-            if b.place == "barrier":
+            if b.space == "barrier":
                 return self.barrier_slot
-            if b.place == "output":
+            if b.space == "output":
                 at = len(self.moving) + b.index
-                return self.part_slot + self.parts.index((at, b.start)) if b.start else at
-            return of_offset[b.index + b.start] if b.place == "arena" else of_input[b.index]
+                return self.part_slot + self.parts.index((at, b.offset)) if b.offset else at
+            return of_offset[b.index + b.offset] if b.space == "arena" else of_input[b.index]
 
         self.numbers: dict[int, int] = {}  #: integer -> its place
         self.calls: list[KernelCall | LibraryCall] = []
         for number, step in enumerate(program.steps):
-            if isinstance(step, HostStep):
+            if isinstance(step, LibraryStep):
                 places = [slot_of(i) for i in (*step.inputs, step.output)]
                 started = direct.get(number)
                 if started is not None and started.workspace:
@@ -158,8 +158,8 @@ class Layout:
             for k, index in enumerate(step.buffers):
                 slots.append(slot_of(index))
                 written = k >= len(step.buffers) - step.outputs
-                part = program.buffers[index].nbytes if program.buffers[index].whole >= 0 else 0
-                memory.append(Memory(program.room(index), written, part))
+                part = program.buffers[index].nbytes if program.buffers[index].parent >= 0 else 0
+                memory.append(Memory(program.capacity(index), written, part))
             slots += [self.numbers.setdefault(n, self.size + len(self.numbers)) for n in step.extents]
             self.calls.append(
                 KernelCall(

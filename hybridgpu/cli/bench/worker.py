@@ -173,8 +173,8 @@ def bare_loop(block: HybridBlock, x: nd.NDArray, ctx: Context) -> tuple[Loop | N
     if made.program.target == "cuda" or made.loaded.single is None:
         return loop(made.loaded, arrays, outputs), "loaded program"
     program = made.program
-    bound = made.loaded.bind([address(arrays[k]) for k in program.fixed])
-    moving = [address(a) for k, a in enumerate(arrays) if k not in program.fixed]
+    bound = made.loaded.bind([address(arrays[k]) for k in program.pinned_inputs])
+    moving = [address(a) for k, a in enumerate(arrays) if k not in program.pinned_inputs]
     addresses = [*moving, *map(address, outputs)]
 
     def run(calls: int, _alive: Any = (arrays, outputs)) -> None:

@@ -51,10 +51,10 @@ def cpu_source(program: Program) -> None:
             arguments += ["0", *(_table_entry(program, "extent", n) for n in step.extents)]
             calls.append((kernel.name, arguments))
         entries.append(calls)
-    if program.packed:
+    if program.takes_pointer_array:
         parameters = ["char* const* p"]
     else:
-        passed = dict.fromkeys(f"{b.place}{b.index}" for b in program.buffers if _is_parameter(program, b))
+        passed = dict.fromkeys(f"{b.space}{b.index}" for b in program.buffers if _is_parameter(program, b))
         parameters = [f"char* {name}" for name in passed]  # a result's memory may hold others before, under its name
 
     def unit(
@@ -100,10 +100,10 @@ def _split_in_two(kernels: Sequence[KernelInfo]) -> tuple[list[KernelInfo], list
     """
     halves: tuple[list[KernelInfo], list[KernelInfo]] = [], []
     efforts = [0, 0]
-    for kernel in sorted(kernels, key=lambda k: -k.effort):
+    for kernel in sorted(kernels, key=lambda k: -k.compile_cost):
         less = int(efforts[1] < efforts[0])
         halves[less].append(kernel)
-        efforts[less] += kernel.effort
+        efforts[less] += kernel.compile_cost
     return halves if min(efforts) >= _MIN_SPLIT_COST else ([], list(kernels))
 
 
@@ -137,29 +137,29 @@ def _segments(program: Program) -> list[tuple[int, int]]:
 
 
 def _table_entry(program: Program, kind: str, value: int) -> str:
-    program.table.append((kind, value))
-    return f"e[{len(program.table) - 1}]"
+    program.runtime_values.append((kind, value))
+    return f"e[{len(program.runtime_values) - 1}]"
 
 
 def _is_parameter(program: Program, b: Buffer) -> bool:
     """True for what every call passes: inputs that may move, and outputs."""
-    return b.place == "output" or (b.place == "input" and b.index not in program.fixed)
+    return b.space == "output" or (b.space == "input" and b.index not in program.pinned_inputs)
 
 
 def _argument(program: Program, buffer: int) -> str:
     b = program.buffers[buffer]
     storage = from_short(b.dtype).storage
-    if b.place == "arena":
-        return f"({storage}*)(arena + {_table_entry(program, 'offset', b.index + b.start)})"
+    if b.space == "arena":
+        return f"({storage}*)(arena + {_table_entry(program, 'offset', b.index + b.offset)})"
     if _is_parameter(program, b):
-        start = f"({_pointer(program, b)} + {_table_entry(program, 'offset', b.start)})" if b.start else ""
+        start = f"({_pointer(program, b)} + {_table_entry(program, 'offset', b.offset)})" if b.offset else ""
         return f"({storage}*){start or _pointer(program, b)}"
-    return f"({storage}*)w[{program.fixed.index(b.index)}]"
+    return f"({storage}*)w[{program.pinned_inputs.index(b.index)}]"
 
 
 def _pointer(program: Program, b: Buffer) -> str:
-    if not program.packed:
-        return f"{b.place}{b.index}"
-    if b.place == "input":
-        return f"p[{b.index - bisect_left(program.fixed, b.index)}]"
-    return f"p[{len(program.inputs) - len(program.fixed) + b.index}]"
+    if not program.takes_pointer_array:
+        return f"{b.space}{b.index}"
+    if b.space == "input":
+        return f"p[{b.index - bisect_left(program.pinned_inputs, b.index)}]"
+    return f"p[{len(program.inputs) - len(program.pinned_inputs) + b.index}]"

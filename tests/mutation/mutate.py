@@ -54,7 +54,7 @@ GRAPHS = "tests/compiler/test_graphs.py"
 #: what looks closer at some files than the case graphs do
 MORE = {
     "templates/c*/map.j2": ["tests/compiler/test_map.py"],
-    "templates/cpu/map.j2": ["tests/compiler/test_streamed.py"],
+    "templates/cpu/map.j2": ["tests/compiler/test_nontemporal_stores.py"],
     "templates/cpu/nests.j2": ["tests/compiler/test_map.py", "tests/compiler/test_scatter.py"],
     "templates/cuda/*s.j2": ["tests/compiler/test_rows_cuda.py", "tests/compiler/test_map.py"],
     "templates/cuda/rows.j2": [
@@ -67,30 +67,30 @@ MORE = {
     "templates/cpu/matmul.j2": ["tests/compiler/test_matmul.py"],
     "templates/cpu/rows.j2": [
         "tests/compiler/test_rows.py",
-        "tests/compiler/test_streamed.py",
+        "tests/compiler/test_nontemporal_stores.py",
         "tests/compiler/test_column_sums.py",
         "tests/compiler/test_full_reductions.py",
     ],
     "templates/cpu/columns.j2": ["tests/compiler/test_rows.py", "tests/compiler/test_full_reductions.py"],
-    "templates/cuda/graph.j2": ["tests/compiler/test_resident.py"],
-    "templates/cuda/entry.j2": ["tests/compiler/test_resident.py"],
+    "templates/cuda/graph.j2": ["tests/compiler/test_persistent.py"],
+    "templates/cuda/entry.j2": ["tests/compiler/test_persistent.py"],
     "templates/cpu/conv.j2": ["tests/ops/test_conv.py"],
     "templates/cuda/conv.j2": ["tests/compiler/test_conv_pool.py", "tests/ops/test_conv.py::test_kernels_of_the_gpu"],
     "templates/cpu/conv_input_dilated.j2": ["tests/ops/test_conv.py"],
-    "templates/cpu/conv_backward_filter.j2": ["tests/compiler/test_conv_weights.py"],
+    "templates/cpu/conv_backward_filter.j2": ["tests/compiler/test_conv_backward_filter.py"],
     "templates/cpu/scatter.j2": ["tests/compiler/test_scatter.py"],
     "templates/cuda/scatter.j2": ["tests/compiler/test_scatter_cuda.py"],
     "kernels/conv_cpu.h": ["tests/ops/test_conv.py"],
     "kernels/conv_input_dilated_cpu.h": ["tests/ops/test_conv.py"],
     "kernels/conv_backward_filter_cpu.h": [
-        "tests/compiler/test_conv_weights.py::test_forms[one axis, a wide window with holes-f32]",
-        "tests/compiler/test_conv_weights.py",
+        "tests/compiler/test_conv_backward_filter.py::test_forms[one axis, a wide window with holes-f32]",
+        "tests/compiler/test_conv_backward_filter.py",
     ],
     "kernels/conv_cuda.h": ["tests/ops/test_conv.py::test_kernels_of_the_gpu"],
     "kernels/core.h": ["tests/ops/test_edges.py", "tests/ops/test_table.py"],
     "kernels/divide_cuda.h": ["tests/kernels/test_divide.py"],
     "kernels/cuda.h": ["tests/kernels/test_nvrtc.py::test_what_asks_for_its_registers_gets_them"],
-    "kernels/grid.h": ["tests/kernels/test_grid.py", "tests/compiler/test_resident.py"],
+    "kernels/grid.h": ["tests/kernels/test_grid.py", "tests/compiler/test_persistent.py"],
     "kernels/half.h": ["tests/compiler/test_half.py", "tests/compiler/test_bfloat16.py"],
     "kernels/math_cuda*.h": [
         f"{MATH}::test_cuda_text_runs_on_the_host",
@@ -102,7 +102,7 @@ MORE = {
     ],
     "kernels/math_cpu*.h": [MATH],
     "kernels/matmul_cpu.h": [
-        "tests/kernels/test_told.py",
+        "tests/kernels/test_dynamic_args.py",
         "tests/kernels/test_other_processors.py",
         "tests/compiler/test_matmul.py",
         "tests/compiler/test_long_sums.py",
@@ -115,14 +115,14 @@ MORE = {
         "tests/compiler/test_rows_cuda.py",
     ],
     "kernels/reduce_cpu.h": [
-        "tests/kernels/test_told.py",
+        "tests/kernels/test_dynamic_args.py",
         "tests/compiler/test_rows.py",
         "tests/compiler/test_long_sums.py",
     ],
     "kernels/cluster.h": ["tests/compiler/test_cluster_barriers.py"],
     "kernels/reduce_cuda.h": ["tests/kernels/test_spans.py", "tests/compiler/test_rows_cuda.py"],
     "kernels/scatter_cuda.h": ["tests/compiler/test_scatter_cuda.py"],
-    "kernels/stream_cpu.h": ["tests/kernels/test_stream.py", "tests/compiler/test_streamed.py"],
+    "kernels/stream_cpu.h": ["tests/kernels/test_stream.py", "tests/compiler/test_nontemporal_stores.py"],
     "kernels/tile_cpu.h": ["tests/kernels/test_other_processors.py", "tests/compiler/test_map.py"],
 }
 STATUS = ("killed", "stillborn", "explained", "survived", "false")

@@ -378,9 +378,9 @@ def script(folder, text):
     return str(file)
 
 
-NO_INCLUDE = 'case "$*" in *waiting.h*) echo "no such include" >&2; exit 1;; esac'
+NO_INCLUDE = 'case "$*" in *read_stdin.h*) echo "no such include" >&2; exit 1;; esac'
 NO_NAME = 'case "$*" in *-print-prog-name*) exit 1;; esac'
-EMPTY = 'case "$*" in *waiting.h*) exec "$real" "$@" < /dev/null;; esac'
+EMPTY = 'case "$*" in *read_stdin.h*) exec "$real" "$@" < /dev/null;; esac'
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no shell scripts")

@@ -193,7 +193,7 @@ def _side_by_side(
 
 def _from_start() -> list[str]:
     """How a compiler is told to read what all units begin with, and the rest from its standard input."""
-    return [f"-I{kernels_folder()}", "-x", "c++", str(kernels_folder() / "waiting.h")]
+    return [f"-I{kernels_folder()}", "-x", "c++", str(kernels_folder() / "read_stdin.h")]
 
 
 _PROBE = 'extern "C" float probe(float x) { return __builtin_sinf(x) + 1; }\n'

@@ -3,7 +3,7 @@
 
 A fifth of what a compiler does for a small unit is the same for all: it starts, builds its tables, and reads what
 every unit begins with. It can do that while the first call still traces and plans, and then wait for the rest of its
-text, which ``kernels/waiting.h`` takes from the standard input.
+text, which ``kernels/read_stdin.h`` takes from the standard input.
 """
 
 from __future__ import annotations

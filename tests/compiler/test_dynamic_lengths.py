@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import pytest
-from compiler.told import texts_and_values
+from compiler.dynamic_sizes import texts_and_values
 
 from hybridgpu.backends.cpu.backend import cpu_backend
 from hybridgpu.compiler.ir.types import tensor_type

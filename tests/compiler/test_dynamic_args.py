@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from compiler.told import texts_and_values
+from compiler.dynamic_sizes import texts_and_values
 from cuda_on_cpu.static_checks import compile_report, has_nvrtc
 from cuda_on_cpu.support import by_architecture
 from emulated import aligned

@@ -3,7 +3,7 @@
 
 Importing Jinja takes longer than all that the first program of a process needs of the compiler otherwise. A template
 becomes the text of a module with one function ``template(given)``, which writes it, and returns its macros. It means
-what Jinja means by it, as far as our templates go; of anything else :func:`translated` says that it cannot be
+what Jinja means by it, as far as our templates go; of anything else :func:`compile_template` says that it cannot be
 translated. ``tests/compiler/test_template_coverage.py`` compares both on every branch.
 """
 

@@ -109,7 +109,7 @@ class ScalarProgram:
     """Scalars in an order in which they can be computed, and where they end up.
 
     ``column_sums`` are over all rows, a sum for each element of a row, and ``full_reductions`` reductions of a value of each row: known,
-    with all that is computed from them, only at the end (see :meth:`late`).
+    with all that is computed from them, only at the end (see :meth:`after_reductions`).
     """
 
     scalars: list[Scalar]
@@ -352,7 +352,7 @@ class _Evaluator:
 
         They are no reason to wait for what lies at one place wherever they hold or not, as the scale of a channel does in
         the padding around its plane: such a load needs no test, and belongs outside the loops that the test depends on. A
-        lone row, which is read at one value of what is tested, keeps its test: its place moves (``collapse_axes.normalize``).
+        lone row, which is read at one value of what is tested, keeps its test: its place moves (``collapse_axes``).
         """
         tested = frozenset[Var]().union(*(c.expr.vars for c in conditions))
         lone = any(c.bound == 1 for c in conditions)
@@ -402,7 +402,7 @@ def scalar_program(
     Args:
         store_offsets: where elements of those that are parts of joins lie.
 
-    Loop variables are the group's own; ``collapse_axes.normalize`` brings them into their final form.
+    Loop variables are the group's own; ``collapse_axes`` brings them into their final form.
     """
     evaluator = _Evaluator(group)
     stores = []

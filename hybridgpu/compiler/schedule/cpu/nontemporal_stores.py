@@ -275,7 +275,7 @@ def _gathers_nothing(program: ScalarProgram) -> bool:
 def _prefetch_calls(program: ScalarProgram, writer: CWriter, inner: Var, busy: int, size: int) -> list[str]:
     """C text of fetching what is read soon of each array that is walked along.
 
-    From memory that pays everywhere, from a cache only where :meth:`.loop_nests._Nests.streams` says, and not from as far.
+    From memory that pays everywhere, from a cache only where :meth:`.loop_nests._LoopBuilder.prefetched_loads` says, and not from as far.
     """
     found = streamed_loads(program, inner)
     always = len(found) > 1 and busy >= PREFETCH_MIN_OPS * len(found)

@@ -290,7 +290,7 @@ def transpose_short_rows(program: ScalarProgram, rows: list[Var], writer: CWrite
     """Turn a tile of short rows, so that neighbours in memory become neighbours in lanes.
 
     Returns:
-        the fields of :func:`.pooling_tiles.tile_windows`, with the loads and stores of ``writer`` led to the copies; None
+        the fields of :func:`.pooling_tiles.tile_pooling_windows`, with the loads and stores of ``writer`` led to the copies; None
         if the elements do not lie so.
     """
     width, row = prod(v.extent for v in program.reduced), rows[-1] if rows else None

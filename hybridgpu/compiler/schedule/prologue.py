@@ -59,13 +59,13 @@ class ComputedOperand:
     Attributes:
         program: over the axes of the product that the operand has.
         outer, inner: its last two axes, neighbours in memory along ``inner``.
-        touched: array -> how many of its elements are read.
+        elements_read: array -> how many of its elements are read.
     """
 
     program: ScalarProgram
     outer: Var
     inner: Var
-    touched: dict[Node, int]
+    elements_read: dict[Node, int]
 
 
 def computed_operand(
@@ -252,7 +252,7 @@ class ImagePrologue:
         once, each: statements of a row and of each neighbour.
         type: of the element in memory, if it were there.
         value: C text of the element.
-        touched: array -> how many of its elements are read.
+        elements_read: array -> how many of its elements are read.
         headers: what the statements call for.
     """
 
@@ -263,7 +263,7 @@ class ImagePrologue:
     each: list[Statement]
     type: str
     value: str
-    touched: dict[Node, int]
+    elements_read: dict[Node, int]
     headers: tuple[str, ...]
 
 

@@ -67,19 +67,24 @@ def schedule_rows(program: ScalarProgram, target: Target, members: list[Node]) -
         return schedule_reduction(
             program, writer, rows, columns, members, dynamic_outer_reduction(program, rows, columns)
         )
-    turned = (
+    transposed = (
         None
         if program.column_sums
         else transpose_short_rows(program, rows, writer) or tile_pooling_windows(program, rows, writer)
     )
-    if not turned and not program.column_sums and not program.full_reductions and wants_unrolled_windows(program, rows):
+    if (
+        not transposed
+        and not program.column_sums
+        and not program.full_reductions
+        and wants_unrolled_windows(program, rows)
+    ):
         with suppress(TooManyStatements):
             return _unrolled_kernel(program, target, members)
-    tile = turned["tile_rows"] if turned else 0
-    ragged = bool(turned and not turned["tile_run"])  # rows of a tile, whose length is dynamic
+    tile = transposed["tile_rows"] if transposed else 0
+    ragged = bool(transposed and not transposed["tile_run"])  # rows of a tile, whose length is dynamic
     fits = width * 4 <= target.register_row
-    columns = columns or turned is not None or (width == 1 and not program.column_sums)
-    run = packed_lanes(program, rows) if columns and not turned and len(program.reduced) == 1 else 0
+    columns = columns or transposed is not None or (width == 1 and not program.column_sums)
+    run = packed_lanes(program, rows) if columns and not transposed and len(program.reduced) == 1 else 0
     if run and reduces_batch_axis(program):  # how many are added up is dynamic
         run = 0
     if run and len(rows) == 1:  # of a batch of one
@@ -94,29 +99,29 @@ def schedule_rows(program: ScalarProgram, target: Target, members: list[Node]) -
         writer.inner, writer.dynamic_axes = program.reduced[-1], dynamic_axes(program, program.reduced[-1])
     elif columns and not tile and not run and not program.column_sums:
         writer.inner, writer.dynamic_axes = rows[-1], dynamic_columns(program, rows[-1], dynamic)
-    near = not columns and dynamic is None and uses_private_buffer(program)  # (a buffer's length is in the text)
-    kept = cache_index(program, tile, rows_per_group(program, length) if near else 0, writer.extent)
-    lanes = None if near else lanes
+    private = not columns and dynamic is None and uses_private_buffer(program)  # (a buffer's length is in the text)
+    kept = cache_index(program, tile, rows_per_group(program, length) if private else 0, writer.extent)
+    lanes = None if private else lanes
     plan = PassPlan(program, writer, tile > 0 or (fits and not columns), kept, result_axis=lanes)
     if columns:
         fields, choice = outer_fields(program, rows, plan, tile, dynamic, run)
     else:
         fields, choice = inner_fields(program, rows, plan, dynamic, length)
-    fields |= turned or {"tile_in": [], "tile_out": []}  # (templates read no other field then)
+    fields |= transposed or {"tile_in": [], "tile_out": []}  # (templates read no other field then)
     read, written = traffic(program)
     more = ["stream_cpu.h"] if fields.get("streaming_condition") else ["tile_cpu.h"] if ragged else []
     full = any(plan.is_full_store(s.value, s.offset.vars) for s in program.stores)
     fields |= {
         "pointers": writer.pointer_list(outputs),
         "width": SHORT_ROW + 1 if ragged else next_power_of_two(width) if dynamic else width,
-        "kept": buffer_capacity(program, length, near)
+        "cache_length": buffer_capacity(program, length, private)
         if length
         else next_power_of_two(width)
         if dynamic
         else width * max(1, fields.get("group", 0)),
         "passes": plan.passes[:-1],
         "last": plan.passes[-1],
-        "caches": plan.cache_buffers,
+        "cache_buffers": plan.cache_buffers,
         "row_values": plan.row_values,
         "row_stores": plan.row_stores,
     }

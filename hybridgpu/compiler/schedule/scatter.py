@@ -80,7 +80,7 @@ def schedule_scatter(
             writer.pointers.setdefault(before, f"x{len(writer.pointers)}")
     whole = [before] if before else []
     epilogue = Epilogue(after, writer, scatter) if after else None
-    also = [epilogue.touched] if epilogue else []
+    also = [epilogue.elements_read] if epilogue else []
     read, written = traffic(program, whole, also)
     if after:
         written = sum(s.node.type.nbytes for s in after.stores)

@@ -28,7 +28,7 @@ class Epilogue:
 
     Attributes:
         element: the scalar that is the table's element.
-        touched: elements of each array that are read, the table's not counted.
+        elements_read: elements of each array that are read, the table's not counted.
     """
 
     def __init__(self, program: ScalarProgram, writer: CWriter, table: Node) -> None:
@@ -45,7 +45,7 @@ class Epilogue:
         self.writer = CWriter(
             writer.target, program, pointers=pointers, runtime_args=writer.runtime_args, allows_dynamic=True
         )
-        self.touched = {n: count for n, count in elements_read(program).items() if n is not table}
+        self.elements_read = {n: count for n, count in elements_read(program).items() if n is not table}
 
     def in_place(self, others: Collection[Node]) -> list[Pair]:
         """Operands that results may be written over.

@@ -325,7 +325,7 @@ def schedule_conv(
     for node in whole:
         writer.pointers.setdefault(node, f"x{len(writer.pointers)}")
     windows = None
-    also = [image.touched] if image else []
+    also = [image.elements_read] if image else []
     once: list[Statement] = []
     each: list[Statement] = []
     if program.reduced:
@@ -390,7 +390,9 @@ def schedule_conv(
         bytes_read=read,
         bytes_written=written,
         elements_read=elements_read(program, *counted),
-        in_place=in_place_pairs(program, (*whole, *(image.touched if image else ()))) if loops.computes_once else [],
+        in_place=in_place_pairs(program, (*whole, *(image.elements_read if image else ())))
+        if loops.computes_once
+        else [],
     )
 
 

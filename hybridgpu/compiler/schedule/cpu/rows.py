@@ -155,7 +155,7 @@ def inner_fields(
         "tile_end": end,
         "tile_stop": "stop" if part else extent,
         "tile_size": size,
-        "ragged": _VECTOR if length else 0,
+        "masked_vector": _VECTOR if length else 0,
         "group": group,
         "group_step": step,
         "part": part,

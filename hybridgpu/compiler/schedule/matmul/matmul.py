@@ -232,7 +232,7 @@ def schedule_matmul(
     outputs = [s.node for s in program.stores]
     loops = _cpu_loops(product) if target.name == "cpu" else _cuda_loops(product, target, outputs)
     loaded = [product.prologue_operand(position, True) for position in product.prologues]
-    read, written = traffic(program, product.stored_operands, [x.touched for x in loaded])
+    read, written = traffic(program, product.stored_operands, [x.elements_read for x in loaded])
     needed = dict.fromkeys(h for p in (program, *(x.program for x in loaded)) for h in headers(p))
     needed |= dict.fromkeys(loops.headers)
     if product.prologues:
@@ -241,7 +241,7 @@ def schedule_matmul(
     return Kernel(
         runtime_args=writer.runtime_args,
         kind="matmul",
-        compile_cost=loops.effort,
+        compile_cost=loops.compile_cost,
         template=f"{target.name}/matmul.j2",
         summary=summary(members),
         fields=loops.fields
@@ -255,8 +255,10 @@ def schedule_matmul(
         choice=loops.choice,
         bytes_read=read,
         bytes_written=written,
-        elements_read=elements_read(program, product.stored_operands, [x.touched for x in loaded]),
-        in_place=in_place_pairs(program, (*product.stored_operands, *(x for made in loaded for x in made.touched))),
+        elements_read=elements_read(program, product.stored_operands, [x.elements_read for x in loaded]),
+        in_place=in_place_pairs(
+            program, (*product.stored_operands, *(x for made in loaded for x in made.elements_read))
+        ),
     )
 
 
@@ -269,7 +271,7 @@ class _Loops:
     extents: tuple[int, ...]
     launch: Launch | None = None
     headers: tuple[str, ...] = ()
-    effort: int = 2
+    compile_cost: int = 2
 
 
 def _lay_out_operands(p: _Product, row: Var, column: Var, constants: bool) -> None:
@@ -434,7 +436,7 @@ def _cpu_loops(p: _Product) -> _Loops:
         {"form": form},
         (batch[0].extent, *([m.extent] if panels else [])) if batch else (m.extent,),
         headers=("tile_cpu.h",) if fields["turns"] else (),
-        effort=5 if form == "dots" and m.extent > 1 else 2,  # tiles, whose sums a compiler unrolls and orders
+        compile_cost=5 if form == "dots" and m.extent > 1 else 2,  # tiles, whose sums a compiler unrolls and orders
     )
 
 

@@ -6,11 +6,13 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Callable
+from functools import lru_cache
 from types import ModuleType
 from typing import Any
 
 from .module_aliases import PackageModule, borrowed
 from .ops.functions import find, make_function, names_in
+from .ops.record import OPERATORS
 
 __all__ = ["NUMPY_MODULES", "Functions", "Namespace", "importable"]
 
@@ -194,6 +196,12 @@ def importable(*spaces: ModuleType) -> None:
 
 
 def _similar(name: str, namespace: str) -> str:
+    return _closest(name, namespace, len(OPERATORS))
+
+
+@lru_cache(1024)
+def _closest(name: str, namespace: str, operators: int) -> str:
+    """The name of an operator that is spelled nearly so; ``operators``: how many there are, which may become more."""
     import difflib
 
     found = difflib.get_close_matches(name, list(names_in(namespace)), 1, 0.8)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from fnmatch import fnmatchcase
+from functools import lru_cache
 from typing import NamedTuple
 
 __all__ = ["MXNET", "OPTIMIZERS", "OTHERS", "Decision", "decision", "full_names", "hint"]
@@ -353,6 +354,7 @@ OPTIMIZERS = {
 }
 
 
+@lru_cache(1024)  # tools ask every module for the same names, such as pytest for _mock_name
 def decision(path: str) -> Decision | None:
     """What became of a name of MXNet's or of another library; None where nothing was decided.
 

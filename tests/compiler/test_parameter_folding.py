@@ -123,7 +123,7 @@ def test_what_is_kept(name, target):
 
 def parts(folding, inputs):
     values = evaluate(folding.prelude, [inputs[k] for k in folding.prelude_inputs])
-    return evaluate(folding.rest, [*inputs, *values])
+    return evaluate(folding.remainder, [*inputs, *values])
 
 
 WIDE = replace(CPU, panels=True)  #: gains by panels; any other machine computes the same with them

@@ -49,12 +49,38 @@ _LONG = (
 )
 
 
-def pytest_collection_modifyitems(items):
-    """Long tests first; the others keep their order. Those about machine code are marked."""
+_HERE = Path(__file__).parent
+#: folders whose subject is the machine code of generated C++ as well: the second job optimises it as for users
+_CODE = {_HERE / name for name in ("compiler", "docs")}
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config, items):
+    """Long tests first; the others keep their order. Those of the second job are marked, before others are left out."""
     for item in items:
         if item.path.parent in _CODE:
             item.add_marker("optimised")
+    if config.args_source is config.ArgsSource.TESTPATHS and not config.option.keyword:  # nobody named a file or test
+        for item in _remaining(items):
+            item.add_marker("remaining")
     items.sort(key=lambda item: item.path.name not in _LONG)
+
+
+_EVERY = 4  #: row of a long table that the first job takes
+_WHOLE = {_HERE / "compiler" / "test_graphs.py", _HERE / "docs" / "test_docs.py"}  #: but of these it takes all
+
+
+def _remaining(items):
+    """Rows of tables that are executed as CUDA, or are the second job's anyway, without those of the first job."""
+    tables = {}
+    for item in items:
+        about_code = "cuda_driver" in item.fixturenames or item.get_closest_marker("optimised")
+        if about_code and item.path not in _WHOLE:
+            tables.setdefault((item.path, item.function.__name__), []).append(item)
+    for rows in tables.values():
+        if len(rows) >= 2 * _EVERY:
+            # not always the same of two that alternate
+            yield from (row for k, row in enumerate(rows) if (k + k // _EVERY) % _EVERY)
 
 
 def pytest_collection_finish():
@@ -120,11 +146,6 @@ def no_compiler(monkeypatch):
     """A host without a C++ compiler, where NumPy runs programs."""
     monkeypatch.setattr("hybridgpu.backends.devices.HostDevice.backend", lambda self: None)
     monkeypatch.setattr("hybridgpu.runtime.program._warned", True)
-
-
-_HERE = Path(__file__).parent
-#: folders whose subject is the machine code of generated C++ as well: the second job optimises it as for users
-_CODE = {_HERE / name for name in ("compiler", "docs")}
 
 
 _WISHES = re.compile(r"^#pragma GCC optimize\(.*\)$", re.M)  #: of texts, for code that is optimised

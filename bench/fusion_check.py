@@ -52,7 +52,7 @@ from hybridgpu.symbol.symbol import Symbol
 ROUNDS, SECONDS = 40, 0.001  #: of a batch of calls
 AT_ONCE = 32  #: graphs that are compiled before their programs are timed
 MOST_CUTS = 6  #: that are tried one at a time
-WINDOWS = ("windows", "unwindows")
+WINDOWS = ("unfold", "fold")
 LEFT_ALONE = ("reshape", "broadcast")  #: views that neither repeat work within a loop nor need tests
 
 

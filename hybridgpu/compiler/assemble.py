@@ -115,7 +115,7 @@ def assemble(
 
 def _concat_slices(graph: Graph) -> Mapping[Node, BufferSlice]:
     """Where parts of joins lie."""
-    if all(n.prim.name != "join" for n in graph.nodes):  # as in most graphs
+    if all(n.prim.name != "concat_buffer" for n in graph.nodes):  # as in most graphs
         return {}
     from .passes.concat.inplace_concat import concat_slices
 

@@ -214,7 +214,7 @@ def _two_stage_sums(graph: Graph) -> Graph:
 
 
 def _promote_small_results(graph: Graph) -> Graph:
-    if all(n.prim.name != "narrow" for n in graph.nodes):
+    if all(n.prim.name != "round_to" for n in graph.nodes):
         return graph
     from .passes.precision.promote_small_results import promote_small_results
 
@@ -260,7 +260,7 @@ def _elide_concats(
 
 def _store_offsets(graph: Graph, target: Target) -> dict[Node, Callable[[Index], Expr]]:
     """For parts of joins the position of an element in memory."""
-    if all(n.prim.name != "join" for n in graph.nodes):
+    if all(n.prim.name != "concat_buffer" for n in graph.nodes):
         return {}
     from .passes.concat.inplace_concat import concat_slices
 
@@ -301,7 +301,7 @@ def _library_reason(graph: Graph, target: Target) -> Callable[[Node], str]:
 
 
 def _lane_share(graph: Graph, target: Target) -> list[LaneUtilization]:
-    if target.name != "cpu" or all(n.prim.name != "windows" for n in graph.nodes):
+    if target.name != "cpu" or all(n.prim.name != "unfold" for n in graph.nodes):
         return []
     from .schedule.cpu.pooling_tiles import lane_utilization
 
@@ -309,7 +309,7 @@ def _lane_share(graph: Graph, target: Target) -> list[LaneUtilization]:
 
 
 def _separate_pooling(graph: Graph, target: Target) -> Graph:
-    if target.name != "cpu" or all(n.prim.name != "windows" for n in graph.nodes):
+    if target.name != "cpu" or all(n.prim.name != "unfold" for n in graph.nodes):
         return graph
     from .passes.pooling.separable_pooling import separate_pooling
 

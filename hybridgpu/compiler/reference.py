@@ -192,7 +192,7 @@ def _chained(graph: Graph) -> bool:
     for node in graph.nodes:
         if node.dtype is f16 and node.prim.name != "cast":  # a cast asks for the rounding
             follows = not computed.isdisjoint(node.inputs)
-            if node.prim.name == "narrow":  # a sum, say
+            if node.prim.name == "round_to":  # a sum, say
                 computed.add(node)
             elif not _computes(node):
                 computed.update([node] if follows else [])

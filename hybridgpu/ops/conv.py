@@ -351,7 +351,7 @@ def windowed(
     if any(pad) or any(high):
         x = b.pad(x, low=(0,) * lead + tuple(pad), high=(0,) * lead + tuple(high), value=value)
     x = b.broadcast(b.reshape(x, (1,) * n + x.shape), (*kernel, *x.shape))
-    return b.windows(x, stride=tuple(stride), dilate=tuple(dilate), extent=tuple(count))
+    return b.unfold(x, stride=tuple(stride), dilate=tuple(dilate), extent=tuple(count))
 
 
 _COLUMNS: dict[str, Param] = {k: _CONV[k] for k in ("kernel", "stride", "dilate", "pad")}
@@ -427,6 +427,6 @@ def col2im(b: Builder, p: Values, data: Node) -> Node:
         b.reshape(data, (batch, channels, *p.kernel, *count)), (*range(2, 2 + n), 0, 1, *range(2 + n, 2 + 2 * n))
     )
     padded = tuple(d + 2 * margin for d, margin in zip(p.output_size, pad, strict=True))
-    y = b.sum(b.unwindows(parts, stride=stride, dilate=dilate, extent=padded), range(n))
+    y = b.sum(b.fold(parts, stride=stride, dilate=dilate, extent=padded), range(n))
     ends = tuple(margin + d for d, margin in zip(p.output_size, pad, strict=True))
     return b.slice(y, (0, 0, *pad), (batch, channels, *ends))

@@ -41,7 +41,7 @@ _MOVES = {
 #: correctly rounded on every target: exact operands with an exact result leave nothing to disturb
 _EXACT = {
     *("add", "sub", "mul", "div", "sqrt", "floor", "ceil", "trunc", "rint", "round_away", "sign", "mod"),
-    *("cast", "narrow"),
+    *("cast", "round_to"),
 }
 
 
@@ -124,7 +124,7 @@ def _run(graph: Graph, arrays: Sequence[np.ndarray], rng: Any, rounded: bool) ->
 
 def _disturb(node: Node, value: Any, inputs: Sequence[Any], rng: Any, rounded: bool) -> Any:
     name = node.prim.name
-    if (node.prim.family in ("leaf", "view") and name != "narrow") or name in _MOVES:
+    if (node.prim.family in ("leaf", "view") and name != "round_to") or name in _MOVES:
         return value
     dtype = node.dtype.np
     eps = float(node.dtype.finfo.eps)
@@ -140,7 +140,7 @@ def _disturb(node: Node, value: Any, inputs: Sequence[Any], rng: Any, rounded: b
     elif name in _EXACT:
         error = np.abs(value) * eps
         for a in floats:
-            keep = keep & _held(a, dtype if name not in ("cast", "narrow") else node.inputs[0].dtype.np)
+            keep = keep & _held(a, dtype if name not in ("cast", "round_to") else node.inputs[0].dtype.np)
     elif name in ("sum", "dot", "conv", "scatter_add", "scatter_along"):  # any order of summation
         absolute = [np.abs(a) if i.dtype.is_float else a for a, i in zip(inputs, node.inputs)]
         size = node.prim.evaluate(np, absolute, node.params, tensor_type(node.shape, f64))

@@ -56,10 +56,10 @@ LEFT_OUT = {
     **dict.fromkeys(["random_gamma", "random_poisson", "unique_zipfian"], _REJECTION),
     **dict.fromkeys(["ctc", "ctc_gradient", "roi_align", "roi_align_back", "roi_argmax"], _ALONE),
     "loop": "random_loops.py draws them",
-    "join": "made by a pass of joins of what rows, products and convolutions make, as joined_rows draws them",
-    "affine": "made by a pass for a library that tests/cublaslt_on_cpu stands in for",
+    "concat_buffer": "made by a pass of joins of what rows, products and convolutions make, as joined_rows draws them",
+    "gemm_bias": "made by a pass for a library that tests/cublaslt_on_cpu stands in for",
     **dict.fromkeys(
-        ["affine_conv", "conv_data", "conv_weights"],
+        ["conv_bias_act", "conv_backward_data", "conv_backward_filter"],
         "made by a pass for a library that tests/cudnn_on_cpu stands in for",
     ),
     **dict.fromkeys(_DETECTION, "a library call; tests/ops/test_detection.py has it"),
@@ -330,7 +330,7 @@ def join(s: Steps) -> Node | None:
     return s.b.concat(parts, axis) if total <= s.limit else None
 
 
-@step("sum", "prod", "amax", "amin", "narrow")  # sums of halves are narrowed
+@step("sum", "prod", "amax", "amin", "round_to")  # sums of halves are narrowed
 def reduction(s: Steps) -> Node | None:
     x = s.find(lambda n: n.ndim > 0 and n.dtype is not u32)
     if x is None:
@@ -496,7 +496,7 @@ def order(s: Steps) -> Node | None:
     return s.b.argsort(x, axis=axis, ascending=s.pick((True, False)))
 
 
-@step("windows", "unwindows")
+@step("unfold", "fold")
 def slide(s: Steps) -> Node | None:
     """Windows over the last axis, or elements put back from them."""
     x = s.find(lambda n: n.ndim > 0 and n.size > 0 and n.dtype is not u32)
@@ -507,13 +507,13 @@ def slide(s: Steps) -> Node | None:
     if x.ndim > 1 and s.pick((False, True)):
         covered = (x.shape[-1] - 1) * stride + (x.shape[0] - 1) * dilate + 1 + s.pick((0, 1, 4))
         fits = x.size // x.shape[-1] * covered <= s.limit
-        return s.b.unwindows(x, extent=(covered,), **params) if fits else None
+        return s.b.fold(x, extent=(covered,), **params) if fits else None
     width = s.pick([k for k in (1, 2, 3) if (k - 1) * dilate < x.shape[-1]])
     places = (x.shape[-1] - (width - 1) * dilate - 1) // stride + 1
     if x.size * width > s.limit:
         return None
     spread = s.b.broadcast(s.b.reshape(x, (1, *x.shape)), (width, *x.shape))
-    return s.b.windows(spread, extent=(places,), **params)
+    return s.b.unfold(spread, extent=(places,), **params)
 
 
 @step("conv")

@@ -77,7 +77,7 @@ def test_gradients_of_weights_take_operands_as_they_lie(name, cuda_driver):
     x, w, params = CASES[name]
     graph = gradients(x, w, **params)
     program = compile_graph(graph, CUDA)
-    (step,) = [s for s in program.steps if isinstance(s, LibraryStep) and s.primitive == "conv_weights"]
+    (step,) = [s for s in program.steps if isinstance(s, LibraryStep) and s.primitive == "conv_backward_filter"]
     assert step.input_shapes == (x, graph.inputs[2].shape)
     assert program.buffers[step.output].space == "output" and program.buffers[step.output].shape == w
     assert "around" in params or [program.buffers[b].space for b in step.inputs] == ["input"] * 2
@@ -92,7 +92,7 @@ def test_a_transposed_convolution_turns_nothing_round(cuda_driver):
     params = {"stride": 1, "low": 2, "high": 2, "base_dilate": 2}
     graph = gradients((16, 64, 16, 16), (48, 64, 4, 4), turned=True, **params)
     program = compile_graph(graph, CUDA)
-    assert [s.primitive for s in program.steps if isinstance(s, LibraryStep)] == ["conv", "conv_weights"]
+    assert [s.primitive for s in program.steps if isinstance(s, LibraryStep)] == ["conv", "conv_backward_filter"]
     (x, w, dy), weight = (n.type.nbytes for n in graph.inputs), 4 * 64 * 48 * 16
     assert w == weight and program.bytes_moved == (dy + w + x) + (dy + x + w)
     inputs = arrays(graph, 1)

@@ -95,15 +95,15 @@ def test_what_is_left(name):
     for numeric, left in zip(("strict", "fast"), wanted, strict=True):
         target = LIBRARY.with_numeric(numeric)
         joined = fuse_conv_epilogues(graph, target, lambda node: False, frozenset(range(1, 5)))
-        convolutions = [n for n in joined.nodes if n.prim.name in ("conv", "affine_conv")]
-        assert [n.prim.name for n in convolutions] == ["conv" if left is None else "affine_conv"]
+        convolutions = [n for n in joined.nodes if n.prim.name in ("conv", "conv_bias_act")]
+        assert [n.prim.name for n in convolutions] == ["conv" if left is None else "conv_bias_act"]
         for got, want in zip(evaluate(joined, inputs), evaluate(graph, inputs), strict=True):
             np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-4)
         if left is not None:
             behind = {convolutions[0]}
             for n in joined.nodes:
                 behind |= {n} if behind.intersection(n.inputs) else set()
-            assert sorted(n.prim.name for n in behind) == sorted(["affine_conv", *left])
+            assert sorted(n.prim.name for n in behind) == sorted(["conv_bias_act", *left])
     said = why_not_fused(graph, LIBRARY, lambda node: False)
     (conv,) = (n for n in graph.nodes if n.prim.name == "conv")
     assert why in said(conv)

@@ -88,7 +88,7 @@ def test_kernels_of_parts_share_a_text(target):
 @TARGETS
 def test_explanation_says_where_parts_go(target):
     program = compile_graph(build("softmaxes_in_columns"), target)
-    assert all(program.kernels[s.kernel].choice["writes"] == "writes its part of join" for s in program.steps)
+    assert all(program.kernels[s.kernel].choice["writes"] == "writes its part of concat_buffer" for s in program.steps)
 
 
 def short_parts(b, x, y):
@@ -171,7 +171,7 @@ def test_products_of_libraries_are_written_into_parts(target, axis, compiler, cu
     x, v, w = (b.input(parse(t), name) for t, name in (("f32[24,96]", "x"), ("f32[96,20]", "v"), ("f32[96,20]", "w")))
     graph = b.finish([b.concat([b.dot(x, v), b.dot(x, w)], axis)], "products")
     program = compile_graph(graph, target)
-    assert [s.concat for s in program.steps] == ["join"] * 2
+    assert [s.concat for s in program.steps] == ["concat_buffer"] * 2
     assert program.bytes_moved == sum(program.buffers[k].nbytes for s in program.steps for k in (*s.inputs, s.output))
     held = arrays(graph)
     Oracle(graph, held).check(run_program(program, held, cuda_driver), "products")

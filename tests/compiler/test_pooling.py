@@ -25,7 +25,7 @@ def windows(b, x, kernel, stride):
     n = len(kernel)
     extent = tuple((d - k) // s + 1 for d, k, s in zip(x.shape[-n:], kernel, stride))
     wide = b.broadcast(b.reshape(x, (1,) * n + x.shape), (*kernel, *x.shape))
-    return b.windows(wide, stride=stride, dilate=(1,) * n, extent=extent)
+    return b.unfold(wide, stride=stride, dilate=(1,) * n, extent=extent)
 
 
 def best_places(b, taken, n):
@@ -50,7 +50,7 @@ def back(b, x, g, kernel, stride):
     taken = windows(b, y, kernel, stride)
     given = b.broadcast(b.reshape(g, (1,) * n + g.shape), taken.shape)
     chosen = b.select(best_places(b, taken, n), given, 0.0)
-    spread = b.unwindows(chosen, stride=stride, dilate=(1,) * n, extent=x.shape[-n:])
+    spread = b.fold(chosen, stride=stride, dilate=(1,) * n, extent=x.shape[-n:])
     return b.sum(spread, tuple(range(n))) * (1.0 - y * y)
 
 
@@ -186,10 +186,10 @@ def test_windows_that_are_put_back_are_a_view(case, dtype):
     kernel, lead, positions, stride, extent = case
     b = builder()
     x = b.input(tensor_type((*kernel, *lead, *positions), dtype))
-    spread = b.unwindows(x, stride=stride, dilate=(1,) * len(kernel), extent=extent)
+    spread = b.fold(x, stride=stride, dilate=(1,) * len(kernel), extent=extent)
     graph = b.finish([b.sum(spread, tuple(range(len(kernel))))])
     small = simplify(graph)
-    assert not {"unwindows", "sum"} & {n.prim.name for n in small.nodes}
+    assert not {"fold", "sum"} & {n.prim.name for n in small.nodes}
     values = np.random.default_rng(0).integers(-3, 4, x.shape).astype(dtype.np)
     if dtype is f32:
         values[values == 1], values[values == 0] = np.nan, -0.0

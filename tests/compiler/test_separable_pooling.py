@@ -124,7 +124,7 @@ def test_windows_whose_places_differ(compiler):
     """What is reduced is no image alone: each place of a window has numbers of its own."""
     b = builder()
     x = b.input(parse("f32[5,5,1,1,20,40]"), "x")
-    over = b.windows(b.broadcast(x, (5, 5, 1, 2, 20, 40)), stride=(1, 1), dilate=(1, 1), extent=(16, 36))
+    over = b.unfold(b.broadcast(x, (5, 5, 1, 2, 20, 40)), stride=(1, 1), dilate=(1, 1), extent=(16, 36))
     graph = b.finish([b.reduce("amax", over, (0, 1))], "g")
     values = np.random.default_rng(0).standard_normal((5, 5, 1, 1, 20, 40), np.float32)
     np.testing.assert_array_equal(run(compile_graph(graph, CPU), values), evaluate(graph, [values])[0])

@@ -202,10 +202,10 @@ rows(
     ("reversed axis of 1", ("f32[1,5]",), lambda b, x: b.reverse(x, axes=(0,)), ""),
     # what is held in float32
     ("a sum of halves, widened", ("f16[4,9]",), lambda b, x: b.cast(b.sum(x, (1,)), f32), "sum(x0) axes=(1,)"),
-    ("a half widened and narrowed", ("f16[4]", "f16[4]"), lambda b, x, y: b.apply(b._table["narrow"], (b.cast(x, f32),), {"dtype": f16}) * y,
+    ("a half widened and narrowed", ("f16[4]", "f16[4]"), lambda b, x, y: b.apply(b._table["round_to"], (b.cast(x, f32),), {"dtype": f16}) * y,
      "mul(x0, x1)"),
     ("a view of a sum of halves", ("f16[4,9]",), lambda b, x: b.slice(b.sum(x, (1,)), (1,), (3,)),
-     "sum(x0) axes=(1,)\nslice(%1) begin=(1,) end=(3,) step=(1,)\nnarrow(%2)"),
+     "sum(x0) axes=(1,)\nslice(%1) begin=(1,) end=(3,) step=(1,)\nround_to(%2)"),
     ("sum of halves over 1", ("f16[4,1]",), lambda b, x: b.sum(x, (1,)) * 3.0, "reshape(x0) shape=(4,)\nmul(%1, 3.0)"),
     # reductions over axes of 1
     ("sum over 1", ("f32[4,1]",), lambda b, x: b.sum(x, (1,)), "reshape(x0) shape=(4,)"),
@@ -214,13 +214,13 @@ rows(
     (
         "windows put back side by side",
         ("f32[2,4,3]",),
-        lambda b, x: b.sum(b.unwindows(x, stride=(2,), dilate=(1,), extent=(6,)), (0,)),
+        lambda b, x: b.sum(b.fold(x, stride=(2,), dilate=(1,), extent=(6,)), (0,)),
         "transpose(x0) perm=(1, 2, 0)\nreshape(%1) shape=(4, 6)\nadd(%2, 0.0)",
     ),
     (
         "windows put back with gaps",
         ("f32[2,2,4,3,1]",),
-        lambda b, x: b.sum(b.unwindows(x, stride=(3, 2), dilate=(1, 1), extent=(8, 3)), (0, 1)),
+        lambda b, x: b.sum(b.fold(x, stride=(3, 2), dilate=(1, 1), extent=(8, 3)), (0, 1)),
         "transpose(x0) perm=(2, 3, 0, 4, 1)\n"
         "pad(%1) high=(0, 0, 1, 0, 0) low=(0, 0, 0, 0, 0) value=0.0\n"
         "reshape(%2) shape=(4, 9, 2)\n"

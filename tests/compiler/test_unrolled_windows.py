@@ -115,7 +115,7 @@ def windowed(b, x, kernel, stride, pad, value):
     padded = b.pad(x, low=low, high=low, value=value)
     extent = tuple((d - k) // s + 1 for d, k, s in zip(padded.shape[2:], kernel, stride))
     wide = b.broadcast(b.reshape(padded, (1,) * n + padded.shape), (*kernel, *padded.shape))
-    return b.windows(wide, stride=stride, dilate=(1,) * n, extent=extent)
+    return b.unfold(wide, stride=stride, dilate=(1,) * n, extent=extent)
 
 
 @pytest.mark.parametrize("kind", ["amax", "amin", "sum"])
@@ -147,14 +147,14 @@ def test_sums_of_what_goes_back(shape, kernel, stride, written):
     b = builder()
     positions = tuple((d - k) // s + 1 for d, k, s in zip(shape[2:], kernel, stride))
     g = b.input(tensor_type((*kernel, *shape[:2], *positions), f32))
-    y = b.sum(b.unwindows(g, stride=stride, dilate=(1,) * n, extent=shape[2:]), tuple(range(n)))
+    y = b.sum(b.fold(g, stride=stride, dilate=(1,) * n, extent=shape[2:]), tuple(range(n)))
     cropped = b.slice(y, (0, 1, *(1,) * n), shape, (1,) * (n + 2))
     values = np.random.default_rng(0).standard_normal(g.shape).astype("f")
     for out in ([y], [cropped], [y, cropped]):
         graph = b.finish(out)
         made = unroll_pooling_gradients(graph, CPU)
         assert unroll_pooling_gradients(graph, CUDA) is graph
-        assert ("unwindows" not in {node.prim.name for node in made.nodes}) == written
+        assert ("fold" not in {node.prim.name for node in made.nodes}) == written
         for got, want in zip(evaluate(made, [values]), evaluate(graph, [values])):
             np.testing.assert_allclose(got, want, 1e-5, 1e-6)
 

@@ -144,7 +144,7 @@ def test_explain_with_cublaslt(fake):
     report = explained()
     assert [(c.name, c.operator, c.note) for c in report.library_calls] == [
         ("dot", "net_first_fwd", "cuBLASLt 12.3.1"),
-        ("affine", "net_last_fwd", "cuBLASLt 12.3.1, bias in its epilogue"),
+        ("gemm_bias", "net_last_fwd", "cuBLASLt 12.3.1, bias in its epilogue"),
     ]
     (activation,) = report.kernels  # adds the first bias
     assert activation.kind == "map"
@@ -196,35 +196,35 @@ def relu_of(b, y):
 TYPES = ("f32[6,9]", "f32[5,9]", "f32[5]")
 #: name -> (graph, input types, primitives of the library steps, of those in fast mode)
 GRAPHS = {
-    "result": (dense, TYPES, ["affine"], ["affine"]),
+    "result": (dense, TYPES, ["gemm_bias"], ["gemm_bias"]),
     "other order": (
         lambda b, x, w, c: b.broadcast(b.reshape(c, (1, 5)), (6, 5)) + b.dot(x, b.transpose(w, (1, 0))),
         TYPES,
-        ["affine"],
-        ["affine"],
+        ["gemm_bias"],
+        ["gemm_bias"],
     ),
     "of a sequence": (
         lambda b, x, w, c: b.reshape(b.dot(x, b.transpose(w, (1, 0))), (2, 3, 5)) + b.broadcast(b.reshape(c, (1, 1, 5)), (2, 3, 5)),
         TYPES,
-        ["affine"],
-        ["affine"],
+        ["gemm_bias"],
+        ["gemm_bias"],
     ),
-    "relu": (lambda b, *a: relu_of(b, dense(b, *a)), TYPES, ["dot"], ["affine"]),
+    "relu": (lambda b, *a: relu_of(b, dense(b, *a)), TYPES, ["dot"], ["gemm_bias"]),
     "two layers": (
         lambda b, x, w, c, v: b.dot(dense(b, x, w, c), v),
         (*TYPES, "f32[5,4]"),
-        ["affine", "dot"],
-        ["affine", "dot"],
+        ["gemm_bias", "dot"],
+        ["gemm_bias", "dot"],
     ),
-    "half": (dense, ("f16[6,9]", "f16[5,9]", "f16[5]"), ["affine"], ["affine"]),
-    "bfloat16": (dense, ("bf16[6,9]", "bf16[5,9]", "bf16[5]"), ["affine"], ["affine"]),
+    "half": (dense, ("f16[6,9]", "f16[5,9]", "f16[5]"), ["gemm_bias"], ["gemm_bias"]),
+    "bfloat16": (dense, ("bf16[6,9]", "bf16[5,9]", "bf16[5]"), ["gemm_bias"], ["gemm_bias"]),
     "batched": (
         lambda b, x, w, c: b.dot(x, w) + b.broadcast(b.reshape(c, (1, 1, 4)), (2, 3, 4)),
         ("f32[2,3,5]", "f32[2,5,4]", "f32[4]"),
-        ["affine"],
-        ["affine"],
+        ["gemm_bias"],
+        ["gemm_bias"],
     ),
-    "a bias that is computed": (lambda b, x, w, c: dense(b, x, w, b.exp(c)), TYPES, ["affine"], ["affine"]),
+    "a bias that is computed": (lambda b, x, w, c: dense(b, x, w, b.exp(c)), TYPES, ["gemm_bias"], ["gemm_bias"]),
     "read by a kernel": (lambda b, *a: b.tanh(dense(b, *a)), TYPES, ["dot"], ["dot"]),
     "read by rows": (lambda b, *a: b.sum(dense(b, *a), (1,)), TYPES, ["dot"], ["dot"]),
     "product read twice": (

@@ -49,7 +49,7 @@ def filled(shape, dtype, swapped=False, seed=3):
 
 def compute(library, operands, dtype, relu=None):
     """(the result, what was prepared); with a third operand, a bias."""
-    primitive = "dot" if len(operands) == 2 else "affine"
+    primitive = "dot" if len(operands) == 2 else "gemm_bias"
     params = {} if primitive == "dot" else {"relu": bool(relu)}
     types = [tensor_type(a.shape, dtype) for a in operands]
     out = TABLE[primitive].infer(types, params)
@@ -245,7 +245,7 @@ def test_without_the_library(place):
     library = ProductLibrary(place, lambda cuda: "it is not here")
     types = [tensor_type((5, 7), f32), tensor_type((7, 4), f32)]
     assert library.prepare("dot", types, {}, tensor_type((5, 4), f32), "x").note == "CuPy's matmul (it is not here)"
-    assert not library.offers("affine")
+    assert not library.offers("gemm_bias")
 
 
 def test_it_is_looked_for_once_and_has_one_handle(library, fake, place):
@@ -253,14 +253,14 @@ def test_it_is_looked_for_once_and_has_one_handle(library, fake, place):
     for _ in range(2):
         compute(library, [filled((5, 7), f32), filled((7, 4), f32)], f32)
     assert fake.finds == 1 and fake.count("cublasLtCreate") == 1
-    assert fake.stream == 77 and place.entered == 0 and library.offers("affine") and not library.offers("dot")
+    assert fake.stream == 77 and place.entered == 0 and library.offers("gemm_bias") and not library.offers("dot")
 
 
 def test_threads(library, fake):
     """Each its own bias, by one description."""
     x, w = filled((5, 7), f32), filled((7, 4), f32)
     types = [tensor_type(a.shape, f32) for a in (x, w)] + [tensor_type((4,), f32)]
-    prepared = library.prepare("affine", types, {"relu": False}, tensor_type((5, 4), f32), "fc0")
+    prepared = library.prepare("gemm_bias", types, {"relu": False}, tensor_type((5, 4), f32), "fc0")
     wrong = []
 
     def work(number):

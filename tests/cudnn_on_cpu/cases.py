@@ -9,14 +9,14 @@ from hybridgpu.compiler.ir import tensor_type
 from hybridgpu.compiler.primitives import TABLE
 from hybridgpu.dtypes import f32, f64
 
-CONV, AFFINE = TABLE["conv"], TABLE["affine_conv"]
+CONV, AFFINE = TABLE["conv"], TABLE["conv_bias_act"]
 #: relative to the sum of the magnitudes of all products
 BOUND = {"f16": 6e-4, "bf16": 5e-3, "f32": 2e-7, "f64": 4e-15}
 
 TINY = 3e-8  #: half the distance of subnormal halves
 
 
-CONV, AFFINE = TABLE["conv"], TABLE["affine_conv"]
+CONV, AFFINE = TABLE["conv"], TABLE["conv_bias_act"]
 #: relative to the sum of the magnitudes of all products
 BOUND = {"f16": 6e-4, "bf16": 5e-3, "f32": 2e-7, "f64": 4e-15}
 
@@ -157,7 +157,7 @@ class Fused(Case):
             self.want = np.maximum(self.want, 0)
 
     def prepare(self, library, operator="conv0"):
-        return library.prepare("affine_conv", self.types, self.params, self.out, operator)
+        return library.prepare("conv_bias_act", self.types, self.params, self.out, operator)
 
 
 FUSED = [k for k, (_, function, _) in FORMS.items() if function == "Forward"]

@@ -161,7 +161,7 @@ def test_explain_in_fast_mode(fake):
     assert fake.runs == {"BiasActivationForward": 2}
     (call,) = report.library_calls
     note = "cuDNN 9.12.3: forward, implicit GEMM with precomputed indices, bias and relu in its call"
-    assert (call.name, call.note) == ("affine_conv", note) and note in str(report)
+    assert (call.name, call.note) == ("conv_bias_act", note) and note in str(report)
     assert [k.kind for k in report.kernels] == ["conv"]  # the small one
     assert call.bytes_moved == 4 * (512 * 16 + 256 * 512 * 9 + 256 + 256 * 16)
 
@@ -195,9 +195,9 @@ class Residual(mx.gluon.HybridBlock):
     ("activation", "numeric", "dtype", "calls", "kernels", "reason"),
     [
         (None, "strict", "float32", ["conv"], 1, "in the numeric mode 'fast' alone"),
-        (None, "fast", "float32", ["affine_conv"], 0, ""),
-        ("relu", "fast", "float32", ["affine_conv"], 0, ""),
-        ("relu", "fast", "float64", ["affine_conv"], 0, ""),
+        (None, "fast", "float32", ["conv_bias_act"], 0, ""),
+        ("relu", "fast", "float32", ["conv_bias_act"], 0, ""),
+        ("relu", "fast", "float64", ["conv_bias_act"], 0, ""),
         ("relu", "strict", "float32", ["conv"], 1, "in the numeric mode 'fast' alone"),
         ("sigmoid", "fast", "float32", ["conv"], 1, "the kernel of what else follows"),
         ("relu", "fast", "float16", ["conv"], 1, "halves be rounded twice"),
@@ -242,35 +242,35 @@ def biased(b, y, c):
 TYPES = ("f32[2,3,5,6]", "f32[4,3,3,3]", "f32[4]", "f32[2,4,3,4]")
 #: name -> (graph, input types, primitives of the library steps, of those in fast mode, words of why not in strict mode)
 GRAPHS = {
-    "bias": (lambda b, x, w, c: biased(b, convolved(b, x, w), c), TYPES[:3], ["affine_conv"], ["affine_conv"], ""),
+    "bias": (lambda b, x, w, c: biased(b, convolved(b, x, w), c), TYPES[:3], ["conv_bias_act"], ["conv_bias_act"], ""),
     "bias, array": (
-        lambda b, x, w, c, r: biased(b, convolved(b, x, w), c) + r, TYPES, ["affine_conv"], ["affine_conv"], "",
+        lambda b, x, w, c, r: biased(b, convolved(b, x, w), c) + r, TYPES, ["conv_bias_act"], ["conv_bias_act"], "",
     ),
     "array, bias": (
-        lambda b, x, w, c, r: biased(b, r + convolved(b, x, w), c), TYPES, ["affine_conv"], ["affine_conv"], "",
+        lambda b, x, w, c, r: biased(b, r + convolved(b, x, w), c), TYPES, ["conv_bias_act"], ["conv_bias_act"], "",
     ),
     "half": (
         lambda b, x, w, c, r: biased(b, convolved(b, x, w), c) + r,
-        tuple(t.replace("f32", "f16") for t in TYPES), ["affine_conv"], ["affine_conv"], "",
+        tuple(t.replace("f32", "f16") for t in TYPES), ["conv_bias_act"], ["conv_bias_act"], "",
     ),
     "bfloat16": (
         lambda b, x, w, c, r: b.max(biased(b, convolved(b, x, w), c) + r, 0.0),
-        tuple(t.replace("f32", "bf16") for t in TYPES), ["conv"], ["affine_conv"], "0 of NaN",
+        tuple(t.replace("f32", "bf16") for t in TYPES), ["conv"], ["conv_bias_act"], "0 of NaN",
     ),
     "one axis": (
         lambda b, x, w, c: biased(b, convolved(b, x, w), c), ("f32[2,3,9]", "f32[4,3,3]", "f32[4]"),
-        ["affine_conv"], ["affine_conv"], "",
+        ["conv_bias_act"], ["conv_bias_act"], "",
     ),
     "three axes": (
         lambda b, x, w, c: biased(b, convolved(b, x, w, low=1, high=1), c), ("f32[1,2,3,4,4]", "f32[2,2,2,3,3]", "f32[2]"),
-        ["affine_conv"], ["affine_conv"], "",
+        ["conv_bias_act"], ["conv_bias_act"], "",
     ),
     "groups": (
         lambda b, x, w, c: biased(b, convolved(b, x, w, 2), c), ("f32[2,4,5,6]", "f32[6,2,3,3]", "f32[6]"),
-        ["affine_conv"], ["affine_conv"], "",
+        ["conv_bias_act"], ["conv_bias_act"], "",
     ),
     "relu": (
-        lambda b, x, w, c: b.max(biased(b, convolved(b, x, w), c), 0.0), TYPES[:3], ["conv"], ["affine_conv"], "0 of NaN",
+        lambda b, x, w, c: b.max(biased(b, convolved(b, x, w), c), 0.0), TYPES[:3], ["conv"], ["conv_bias_act"], "0 of NaN",
     ),
     "other activation": (
         lambda b, x, w, c: b.tanh(biased(b, convolved(b, x, w), c)), TYPES[:3], ["conv"], ["conv"], "of what else follows",
@@ -286,7 +286,7 @@ GRAPHS = {
     ),
     "array made by a library": (
         lambda b, x, w, c, v: biased(b, convolved(b, x, w), c) + convolved(b, x, v), (*TYPES[:3], TYPES[1]),
-        ["conv", "affine_conv"], ["conv", "affine_conv"], None,
+        ["conv", "conv_bias_act"], ["conv", "conv_bias_act"], None,
     ),
     "the operand": (
         lambda b, x, w, c: biased(b, convolved(b, x, w, low=1, high=1), c) + x,
@@ -294,7 +294,7 @@ GRAPHS = {
     ),
     "transposed": (
         lambda b, x, w, c: biased(b, convolved(b, x, w, base_dilate=2, low=2, high=2), c), TYPES[:3],
-        ["conv_data"], ["conv_data"], "",
+        ["conv_backward_data"], ["conv_backward_data"], "",
     ),
     "read twice": (
         lambda b, x, w, c: [y := convolved(b, x, w), biased(b, y, c)], TYPES[:3], ["conv"], ["conv"], "wants a bias",
@@ -335,7 +335,10 @@ def test_what_joins(fake, monkeypatch, name):
             for got, want in zip(outputs, exact, strict=True):
                 np.testing.assert_allclose(got.astype(np.float64), want, rtol=limit, atol=limit)
             notes = [
-                loaded.describe(s) for s in program.steps if isinstance(s, LibraryStep) if s.primitive == "affine_conv"
+                loaded.describe(s)
+                for s in program.steps
+                if isinstance(s, LibraryStep)
+                if s.primitive == "conv_bias_act"
             ]
             assert all(("in its call" in n) is not bool(refused) for n in notes)
 

@@ -4,7 +4,7 @@
 //   %4 = exp(x0)  f16[65]
 //   %5 = cast(%4)  f32[65]
 //   %6 = sum(x0) axes=(0,)  f32[]
-//   %7 = narrow(%6)  f16[]
+//   %7 = round_to(%6)  f16[]
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC optimize("schedule-insns", "sched-pressure")
 #endif

@@ -2,7 +2,7 @@
 //   %2 = pad(x0) high=(0, 0, 1, 1) low=(0, 0, 1, 1) value=-1.0  f32[2,3,14,42]
 //   %3 = reshape(%2) shape=(1, 1, 2, 3, 14, 42)  f32[1,1,2,3,14,42]
 //   %4 = broadcast(%3) shape=(3, 3, 2, 3, 14, 42)  f32[3,3,2,3,14,42]
-//   %5 = windows(%4) dilate=(1, 1) extent=(6, 20) stride=(2, 2)  f32[3,3,2,3,6,20]
+//   %5 = unfold(%4) dilate=(1, 1) extent=(6, 20) stride=(2, 2)  f32[3,3,2,3,6,20]
 //   %6 = argmax(%5) axes=(0, 1)  i64[2,3,6,20]
 //   %7 = iota() axis=1  i64[3,3,2,3,6,20]
 //   %8 = iota() axis=0  i64[3,3,2,3,6,20]
@@ -14,7 +14,7 @@
 //   %14 = reshape(x1) shape=(1, 1, 2, 3, 6, 20)  f32[1,1,2,3,6,20]
 //   %15 = broadcast(%14) shape=(3, 3, 2, 3, 6, 20)  f32[3,3,2,3,6,20]
 //   %16 = select(%13, %15, 0.0)  f32[3,3,2,3,6,20]
-//   %17 = unwindows(%16) dilate=(1, 1) extent=(14, 42) stride=(2, 2)  f32[3,3,2,3,14,42]
+//   %17 = fold(%16) dilate=(1, 1) extent=(14, 42) stride=(2, 2)  f32[3,3,2,3,14,42]
 //   %18 = sum(%17) axes=(0, 1)  f32[2,3,14,42]
 //   %19 = slice(%18) begin=(0, 0, 1, 1) end=(2, 3, 13, 41) step=(1, 1, 1, 1)  f32[2,3,12,40]
 extern "C" __global__ void HG_BOUNDS(128) argmax_47436850(const float* HG_RESTRICT x0, long long* HG_RESTRICT y0, const long long n0) {

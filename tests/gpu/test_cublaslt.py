@@ -39,7 +39,7 @@ def compute(gpu, library, arrays, dtype, swapped=(False, False), relu=False, tf3
     """(result, its exact value, sum of the magnitudes)."""
     held = [gpu.put(a) for a in arrays]
     views = [h.swapaxes(-1, -2) if t else h for h, t in zip(held, (*swapped, False), strict=False)]
-    primitive = "affine" if len(arrays) == 3 else "dot"
+    primitive = "gemm_bias" if len(arrays) == 3 else "dot"
     params = {"relu": relu} if len(arrays) == 3 else {}
     types = [tensor_type(v.shape, dtype) for v in views]
     out = TABLE[primitive].infer(types, params)

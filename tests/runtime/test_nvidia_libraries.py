@@ -48,8 +48,8 @@ class Place:
 
 
 LIBRARIES = {
-    "cuDNN": (ConvolutionLibrary, cudnn, "affine_conv", "libcudnn.so.9", "HYBRIDGPU_CUDNN"),
-    "cuBLASLt": (ProductLibrary, cublaslt, "affine", "libcublasLt.so.13", "HYBRIDGPU_CUBLASLT"),
+    "cuDNN": (ConvolutionLibrary, cudnn, "conv_bias_act", "libcudnn.so.9", "HYBRIDGPU_CUDNN"),
+    "cuBLASLt": (ProductLibrary, cublaslt, "gemm_bias", "libcublasLt.so.13", "HYBRIDGPU_CUBLASLT"),
 }
 
 

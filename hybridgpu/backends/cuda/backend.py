@@ -328,7 +328,7 @@ class CudaBackend:
         target = cuda_target(driver.arch, driver.multiprocessors).changed(**driver.constants)
         target = target.changed(**{k: min(getattr(target.gpu, k), most) for k, most in driver.limits.items()})
         if library is not None:
-            products, convolutions = library.offers("affine"), library.offers("affine_conv")
+            products, convolutions = library.offers("gemm_bias"), library.offers("conv_bias_act")
             target = replace(target, library_epilogues=products, library_convolutions=convolutions)
         self._target = replace(target, resident=graph_kernels()) if driver.cooperative else target
         self.driver, self.xp, self._address, self._library = driver, xp, address, library

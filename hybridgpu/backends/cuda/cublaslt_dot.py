@@ -94,7 +94,7 @@ class ProductLibrary(Held[Binding]):
 
     def offers(self, primitive: str) -> bool:
         """See :class:`~..library.Library`."""
-        return primitive == "affine" and self.expected()
+        return primitive == "gemm_bias" and self.expected()
 
     def prepare(
         self,
@@ -107,7 +107,7 @@ class ProductLibrary(Held[Binding]):
         tf32: bool = False,
     ) -> Prepared | None:
         """See :class:`~..library.Library`."""
-        if primitive not in ("dot", "affine"):
+        if primitive not in ("dot", "gemm_bias"):
             return None
         binding = self.binding
         if isinstance(binding, str):
@@ -119,7 +119,7 @@ class ProductLibrary(Held[Binding]):
             return Declined(f"{_FALLBACK} (nothing is multiplied)")
         if max(*x.shape, *w.shape, out.size // (out.shape[-1] * out.shape[-2])) > _LARGEST:
             return Declined(f"{_FALLBACK} (more than 2^31 rows)")
-        epilogue = [name for name, there in (("bias", primitive == "affine"), ("relu", params.get("relu"))) if there]
+        epilogue = [name for name, there in (("bias", primitive == "gemm_bias"), ("relu", params.get("relu"))) if there]
         return _Product(self, binding, out, x.shape[-1], tuple(epilogue), operator, part, tf32)
 
 

@@ -7,7 +7,7 @@ neighbours and round relative to the largest element of a tile; those that add a
 bits every time. float32 is multiplied as float32, or as TF32 where that was allowed; half and bfloat16 accumulate in
 float32; both as everywhere else in hybridgpu.
 
-``affine_conv`` is cuDNN's fused call: a bias, an array and relu are computed on the result before it is written, in the
+``conv_bias_act`` is cuDNN's fused call: a bias, an array and relu are computed on the result before it is written, in the
 type of accumulation. Where no algorithm of cuDNN's does that, it computes the convolution alone, and the array module
 the rest; ``explain`` says which.
 
@@ -123,7 +123,7 @@ class ConvolutionLibrary(Held[Binding]):
         Raises:
             CudnnError: cuDNN is there, but does not work.
         """
-        if primitive not in ("conv", "affine_conv", "conv_data", "conv_weights"):
+        if primitive not in ("conv", "conv_bias_act", "conv_backward_data", "conv_backward_filter"):
             return None
         binding = self.binding
         if isinstance(binding, str):
@@ -131,7 +131,7 @@ class ConvolutionLibrary(Held[Binding]):
         if out.dtype.short not in _TYPES:
             return Declined(f"{_FALLBACK} (cuDNN has no {out.dtype.short})")
         x, w = inputs[:2]
-        derivative = {"conv_data": data_form, "conv_weights": weights_form}.get(primitive)
+        derivative = {"conv_backward_data": data_form, "conv_backward_filter": weights_form}.get(primitive)
         if derivative is not None:
             form = derivative(x.shape, w.shape, out.shape, params)
         else:
@@ -139,12 +139,12 @@ class ConvolutionLibrary(Held[Binding]):
         if isinstance(form, str):
             return Declined(f"{_FALLBACK} ({form})")
         try:
-            if primitive == "affine_conv" and form.kind != "forward":
+            if primitive == "conv_bias_act" and form.kind != "forward":
                 return Declined(f"{_FALLBACK} (cuDNN adds nothing to a {_KINDS[form.kind].words})")
             added = ("bias", "array")[: len(inputs) - 2]
             arithmetic = _TF32 if tf32 and out.dtype is f32 else _TYPES[out.dtype.short]
             whole: Callable[..., _Convolution] = partial(_Convolution, self, binding, form, arithmetic, operator)
-            if primitive == "affine_conv":
+            if primitive == "conv_bias_act":
                 whole = partial(_Fused, self, binding, form, arithmetic, operator, added, params["relu"])
             if part is None:
                 return whole()
@@ -159,7 +159,7 @@ class ConvolutionLibrary(Held[Binding]):
 
     def offers(self, primitive: str) -> bool:
         """See :class:`~..library.Library`."""
-        return primitive == "affine_conv" and self.expected()
+        return primitive == "conv_bias_act" and self.expected()
 
     def run(self, binding: Binding, name: str, *arguments: Any) -> None:
         """Call a function whose first argument is the handle, on the current stream of the device."""

@@ -198,7 +198,7 @@ def form_of(
 
 
 def weights_form(x: Sequence[int], y: Sequence[int], out: Sequence[int], params: Mapping[str, Any]) -> Form | str:
-    """cuDNN's form of ``conv_weights``, or why it has none.
+    """cuDNN's form of ``conv_backward_filter``, or why it has none.
 
     Args:
         x, y, out: shapes of the primitive's operands and result.
@@ -215,7 +215,7 @@ def weights_form(x: Sequence[int], y: Sequence[int], out: Sequence[int], params:
 
 
 def data_form(y: Sequence[int], w: Sequence[int], out: Sequence[int], params: Mapping[str, Any]) -> Form | str:
-    """cuDNN's form of ``conv_data``, or why it has none.
+    """cuDNN's form of ``conv_backward_data``, or why it has none.
 
     Args:
         y, w, out: shapes of the primitive's operands and result.

@@ -358,15 +358,15 @@ class Builder:
         """Convert the elements; floats are cut towards zero, narrower integers wrap."""
         if x.dtype is dtype:
             return x
-        if x.prim.name == "narrow" and dtype is x.inputs[0].dtype:
+        if x.prim.name == "round_to" and dtype is x.inputs[0].dtype:
             return x.inputs[0]
         return self.apply(self._table["cast"], (x,), {"dtype": dtype})
 
-    def narrow(self, x: Node, dtype: DType) -> Node:
+    def round_to(self, x: Node, dtype: DType) -> Node:
         """Float32 as a float of two bytes, rounded only where it is stored: kernels compute in float32 anyway."""
         if x.prim.name == "cast" and x.inputs[0].dtype is dtype:
             return x.inputs[0]
-        return self.apply(self._table["narrow"], (x,), {"dtype": dtype})
+        return self.apply(self._table["round_to"], (x,), {"dtype": dtype})
 
     def slice(self, x: Node, begin: Sequence[int], end: Sequence[int], step: Sequence[int] | None = None) -> Node:
         """Strided slice with non-negative bounds and positive steps, one entry an axis."""
@@ -406,7 +406,7 @@ class Builder:
         y = self.apply(self._table[kind], (x,), {"axes": axes})
         if keepdims:
             y = self.reshape(y, tuple(1 if i in axes else d for i, d in enumerate(x.shape)))
-        return self.narrow(y, x.dtype) if kind in ("sum", "prod") and x.dtype.is_half else y
+        return self.round_to(y, x.dtype) if kind in ("sum", "prod") and x.dtype.is_half else y
 
     def sum(self, x: Node, axes: Sequence[int] | None = None, keepdims: bool = False) -> Node:
         return self.reduce("sum", x, axes, keepdims)
@@ -419,7 +419,7 @@ class Builder:
             return total / count
         taken = range(x.ndim) if axes is None else [a % x.ndim for a in axes]
         part = reciprocal(count, any(x.shape[a] > 1 and (a == 0 or a < x.ndim - 1) for a in taken))
-        return self.narrow(self.cast(total, f32) * part, x.dtype) if x.dtype.is_half else total * part
+        return self.round_to(self.cast(total, f32) * part, x.dtype) if x.dtype.is_half else total * part
 
     def finish(self, outputs: Sequence[Node], name: str = "graph") -> Graph:
         """The graph of everything recorded that ``outputs`` need."""

@@ -346,7 +346,7 @@ def view_operands(view: Node, index: Index) -> list[Operand]:
     name, params = view.prim.name, view.params
     if name == "reshape":
         return [Operand(x, reshaped(index, view.shape, x.shape))]
-    if name == "narrow":
+    if name == "round_to":
         return [Operand(x, index)]
     if name == "broadcast":
         return [Operand(x, tuple(ZERO if d == 1 else e for e, d in zip(index, x.shape, strict=True)))]
@@ -368,12 +368,12 @@ def view_operands(view: Node, index: Index) -> list[Operand]:
             c.simplified() for c in (Condition(e, d) for e, d in zip(moved, x.shape, strict=True)) if not c.always
         )
         return [Operand(x, moved, inside)]
-    if name == "windows":
+    if name == "unfold":
         n = len(params["extent"])
         steps = zip(index[:n], index[len(index) - n :], params["stride"], params["dilate"], strict=True)
         moved = tuple(t * stride + k * dilate for k, t, stride, dilate in steps)
         return [Operand(x, (*index[: len(index) - n], *moved))]
-    if name == "unwindows":
+    if name == "fold":
         return [_fold_operand(view, index)]
     if name == "concat":
         axis, parts, at = params["axis"], [], 0
@@ -389,7 +389,7 @@ def view_operands(view: Node, index: Index) -> list[Operand]:
 
 
 def _fold_operand(view: Node, index: Index) -> Operand:
-    """The window position that element ``index`` of an ``unwindows`` belongs to, where there is one."""
+    """The window position that element ``index`` of an ``fold`` belongs to, where there is one."""
     x, params = view.inputs[0], view.params
     n = len(params["extent"])
     lead = view.ndim - n

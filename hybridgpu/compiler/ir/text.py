@@ -168,7 +168,7 @@ def _parse_one(
             params = _parse_params(params_text, block)
             if prim.family == "leaf":
                 params["type"] = out
-            if prim_name in ("cast", "narrow"):
+            if prim_name in ("cast", "round_to"):
                 params["dtype"] = out.dtype
             node = b.apply(prim, inputs, params)
         except (TypeError, KeyError, ValueError, SyntaxError, IndexError) as e:

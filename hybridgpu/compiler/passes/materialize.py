@@ -30,7 +30,7 @@ __all__ = [
     "readable_without_copy",
 ]
 
-PRODUCTS = ("dot", "affine")  #: primitives that take their first two operands strided
+PRODUCTS = ("dot", "gemm_bias")  #: primitives that take their first two operands strided
 #: primitives that write at computed positions; their last operands are what is written, and where
 SCATTERS = ("scatter_add", "scatter_along", "scatter_set")
 
@@ -63,7 +63,7 @@ def as_strided(node: Node) -> tuple[Node, list[Var], Expr] | None:
             offset, node = linearize(index, node.shape), strip_views(node, RESHAPES)
             break
         parts = view_operands(node, index)
-        if node.prim.name == "narrow" or len(parts) != 1 or parts[0].conditions:
+        if node.prim.name == "round_to" or len(parts) != 1 or parts[0].conditions:
             return None
         node, index = parts[0].node, parts[0].index
     else:

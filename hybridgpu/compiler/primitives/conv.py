@@ -61,7 +61,7 @@ def _infer_affine(types: Sequence[TensorType], params: Params) -> TensorType:
     bias, *residual = types[2:]
     wanted = [out] if params["residual"] else []
     if bias.shape != out.shape[1:2] or bias.dtype is not out.dtype or residual != wanted:
-        raise TypeError(f"affine_conv adds {types[2:]!r} to {out!r}")
+        raise TypeError(f"conv_bias_act adds {types[2:]!r} to {out!r}")
     return out
 
 
@@ -96,7 +96,7 @@ def _exchanged_types(types: Sequence[TensorType], groups: int) -> list[TensorTyp
 def _infer_weights(types: Sequence[TensorType], params: Params) -> TensorType:
     x, y = types
     if x.ndim != y.ndim or x.shape[0] != y.shape[0] or x.dtype is not y.dtype or x.shape[1] % params["groups"]:
-        raise TypeError(f"conv_weights of {x!r} and {y!r} with {dict(params)}")
+        raise TypeError(f"conv_backward_filter of {x!r} and {y!r} with {dict(params)}")
     c, o, *k = _infer(_exchanged_types(types, params["groups"]), params).shape
     return tensor_type((o, c, *k), x.dtype)
 
@@ -123,7 +123,7 @@ def _infer_data(types: Sequence[TensorType], params: Params) -> TensorType:
     o, c, *k = w.shape
     groups = params["groups"]
     if o % groups or y.shape[1] != o:
-        raise TypeError(f"conv_data of {y!r} and {w!r} with {dict(params)}")
+        raise TypeError(f"conv_backward_data of {y!r} and {w!r} with {dict(params)}")
     return _infer([y, tensor_type((groups * c, o // groups, *k), w.dtype)], params)
 
 
@@ -367,7 +367,7 @@ def _product(xp: Any, windows: Any, w: Any, y: Any, spatial: Sequence[int], kern
 ROWS = [
     Primitive("conv", "conv", _infer, _evaluate, _vjp, doc="(N, C, *S) with (O, C / groups, *K)"),
     Primitive(
-        "affine_conv",
+        "conv_bias_act",
         "conv",
         _infer_affine,
         _evaluate_affine,
@@ -376,7 +376,7 @@ ROWS = [
         "libraries do in one step",
     ),
     Primitive(
-        "conv_weights",
+        "conv_backward_filter",
         "conv",
         _infer_weights,
         _evaluate_weights,
@@ -385,7 +385,7 @@ ROWS = [
         "channels exchanged (whose parameters these are), of arrays as libraries take them",
     ),
     Primitive(
-        "conv_data",
+        "conv_backward_data",
         "conv",
         _infer_data,
         _evaluate_data,

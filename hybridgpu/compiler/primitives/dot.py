@@ -64,7 +64,7 @@ ROWS = [
         doc="(…, m, k) times (…, k, n)",
     ),
     Primitive(
-        "affine",
+        "gemm_bias",
         "contract",
         _infer_affine,
         _evaluate_affine,

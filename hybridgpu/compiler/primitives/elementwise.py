@@ -380,7 +380,7 @@ def _evaluate_cast(xp: Any, inputs: Sequence[Any], params: Params, out: TensorTy
 def _vjp_cast(b: Builder, g: Node, y: Node, inputs: Sequence[Node], params: Params) -> Sequence[Node | None]:
     x = inputs[0]
     # what was only held in a wider type is not rounded on its way back
-    return [b.narrow(g, x.dtype) if x.dtype.is_half and g.dtype is f32 else b.cast(g, x.dtype)]
+    return [b.round_to(g, x.dtype) if x.dtype.is_half and g.dtype is f32 else b.cast(g, x.dtype)]
 
 
 ROWS.append(

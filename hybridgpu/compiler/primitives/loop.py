@@ -564,9 +564,9 @@ class _Reverse:
             operand = self._factor(x.inputs[0])
             axes = tuple(a + 1 for a in x.params["axes"])
             return lambda stacks: b.cast(b.sum(operand(stacks), (0, *axes)), x.dtype)
-        if prim == "narrow":
+        if prim == "round_to":
             wide = self._defer(x.inputs[0])
-            return None if wide is None else lambda stacks: b.narrow(wide(stacks), x.dtype)
+            return None if wide is None else lambda stacks: b.round_to(wide(stacks), x.dtype)
         return None
 
     def _factor(self, x: Node) -> Callable[..., Node]:

@@ -128,7 +128,7 @@ def _evaluate_arg(function: str) -> Any:
 
 def _narrowed(b: Builder, g: Node, x: Node) -> Node:
     """``g`` in the type of ``x``."""
-    return g if g.dtype is x.dtype else b.narrow(g, x.dtype)
+    return g if g.dtype is x.dtype else b.round_to(g, x.dtype)
 
 
 def _vjp_sum(b: Builder, g: Node, y: Node, inputs: Sequence[Node], params: Params) -> Sequence[Node | None]:

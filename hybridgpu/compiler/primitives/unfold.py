@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sliding windows as views.
 
-``windows`` takes an operand of shape (*K, …, *S), where K are the extents of a window, to
+``unfold`` takes an operand of shape (*K, …, *S), where K are the extents of a window, to
 (*K, …, *T)::
 
     y[k, …, t] = x[k, …, t * stride + k * dilate]
 
-so the windows of an array are ``windows`` of its broadcast over the axes K, and a pooling is that
-with a reduction over them. ``unwindows`` is the transpose: every element goes back where it came
+so the windows of an array are ``unfold`` of its broadcast over the axes K, and a pooling is that
+with a reduction over them. ``fold`` is the transpose: every element goes back where it came
 from, what was in no window is 0. Window axes lead, so that reducing them adds up whole arrays.
 """
 
@@ -47,7 +47,7 @@ def _infer_back(types: Sequence[TensorType], params: Params) -> TensorType:
 
 
 def _view(xp: Any, x: Any, shape: Sequence[int], params: Params) -> Any:
-    """The elements of x that ``windows`` to ``shape`` reads, without a copy."""
+    """The elements of x that ``unfold`` to ``shape`` reads, without a copy."""
     n = len(params["stride"])
     lead = x.ndim - n
     inner = x.strides[lead:]
@@ -71,14 +71,14 @@ def _spatial(x: Node, params: Params) -> tuple[int, ...]:
 
 
 def _vjp(b: Builder, g: Node, y: Node, inputs: Sequence[Node], params: Params) -> Sequence[Node | None]:
-    return [b.unwindows(g, **{**params, "extent": _spatial(inputs[0], params)})]
+    return [b.fold(g, **{**params, "extent": _spatial(inputs[0], params)})]
 
 
 def _vjp_back(b: Builder, g: Node, y: Node, inputs: Sequence[Node], params: Params) -> Sequence[Node | None]:
-    return [b.windows(g, **{**params, "extent": _spatial(inputs[0], params)})]
+    return [b.unfold(g, **{**params, "extent": _spatial(inputs[0], params)})]
 
 
 ROWS = [
-    Primitive("windows", "view", _infer, _evaluate, _vjp, doc="elements in reach of each window position"),
-    Primitive("unwindows", "view", _infer_back, _evaluate_back, _vjp_back, doc="the transpose of windows"),
+    Primitive("unfold", "view", _infer, _evaluate, _vjp, doc="elements in reach of each window position"),
+    Primitive("fold", "view", _infer_back, _evaluate_back, _vjp_back, doc="the transpose of windows"),
 ]

@@ -18,7 +18,7 @@ from ..ir.types import TensorType, tensor_type
 __all__ = ["PERMUTING_VIEWS", "RESHAPES", "ROWS", "SIMPLE_VIEWS", "strip_views"]
 
 #: views that arrange, repeat, leave out or narrow elements of one array, without overlaps as those of windows
-SIMPLE_VIEWS = ("reshape", "broadcast", "transpose", "slice", "reverse", "narrow")
+SIMPLE_VIEWS = ("reshape", "broadcast", "transpose", "slice", "reverse", "round_to")
 PERMUTING_VIEWS = ("reshape", "transpose", "reverse")  #: views that arrange all elements of the array behind them anew
 RESHAPES = ("reshape",)  #: views that share memory with the array behind them, in the same order
 
@@ -226,7 +226,7 @@ ROWS = [
         doc="join along an axis",
     ),
     Primitive(
-        "join",
+        "concat_buffer",
         "memory",
         _infer_concat,
         lambda xp, inputs, params, out: xp.concatenate(inputs, params["axis"]),
@@ -234,7 +234,7 @@ ROWS = [
         doc="memory whose parts along an axis the operands are written to (passes/concat/inplace_concat.py)",
     ),
     Primitive(
-        "narrow",
+        "round_to",
         "view",
         _infer_narrow,
         lambda xp, inputs, params, out: inputs[0].astype(out.dtype.np),

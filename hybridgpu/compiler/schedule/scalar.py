@@ -286,7 +286,7 @@ class _Evaluator:
     def build_view(self, node: Node, index: Index, conditions: tuple[Condition, ...]) -> Scalar:
         parts = view_operands(node, index)
         values = [self.memo[(o.node, o.index, _conjunction(conditions, o.conditions))] for o in parts]
-        if node.prim.name in ("pad", "unwindows"):
+        if node.prim.name in ("pad", "fold"):
             if not parts[0].conditions:
                 return values[0]
             return self.select(parts[0].conditions, values[0], self.constant(node.params.get("value", 0), node.dtype))

@@ -120,7 +120,7 @@ def correlate(b: Builder, p: Values, a: Node, v: Node) -> Node:
     low, high = {"valid": (0, 0), "same": (k // 2, k - k // 2 - 1), "full": (k - 1, k - 1)}[p.mode]
     x = b.pad(x, (low,), (high,), 0)
     n = x.size - k + 1
-    shifted = b.windows(b.broadcast(b.reshape(x, (1, x.size)), (k, x.size)), stride=(1,), dilate=(1,), extent=(n,))
+    shifted = b.unfold(b.broadcast(b.reshape(x, (1, x.size)), (k, x.size)), stride=(1,), dilate=(1,), extent=(n,))
     found = b.sum(shifted * b.broadcast(b.reshape(y, (k, 1)), (k, n)), (0,))
     return b.cast(b.reverse(found, axes=(0,)) if swapped else found, dtype)
 

@@ -18,7 +18,7 @@ def spread_windows(
     extents = zip(x.shape[-n:], kernel, stride, dilate, strict=True)
     extent = tuple((d - (k - 1) * e - 1) // s + 1 for d, k, s, e in extents)
     wide = b.broadcast(b.reshape(x, (1,) * n + x.shape), (*kernel, *x.shape))
-    return b.windows(wide, stride=stride, dilate=dilate, extent=extent)
+    return b.unfold(wide, stride=stride, dilate=dilate, extent=extent)
 
 
 @case("f32[2,3,9,8]")
@@ -35,7 +35,7 @@ def dilated_windows(b: Builder, x: Node) -> list[Node]:
 
 @case("f32[3,2,2,4,5]")
 def windows_put_back(b: Builder, x: Node) -> Node:
-    back = b.unwindows(x, stride=(2, 3), dilate=(1, 2), extent=(10, 15))
+    back = b.fold(x, stride=(2, 3), dilate=(1, 2), extent=(10, 15))
     return b.sum(back, (0, 1)) * 2.0
 
 
@@ -48,7 +48,7 @@ def windows_apart(b: Builder, x: Node, g: Node) -> Node:
     place = b.iota(shape, 1, i64) + b.iota(shape, 0, i64) * 2
     chosen = b.eq(place, b.broadcast(b.reshape(best, (1, 1, *g.shape)), shape))
     given = b.select(chosen, b.broadcast(b.reshape(g, (1, 1, *g.shape)), shape), 0.0)
-    back = b.sum(b.unwindows(given, stride=(2, 2), dilate=(1, 1), extent=(8, 12)), (0, 1))
+    back = b.sum(b.fold(given, stride=(2, 2), dilate=(1, 1), extent=(8, 12)), (0, 1))
     return back * (1.0 - y * y)
 
 
@@ -69,7 +69,7 @@ def windows_over_each_other(b: Builder, x: Node, g: Node) -> Node:
     place = b.iota(shape, 1, i64) + b.iota(shape, 0, i64) * 3
     chosen = b.eq(place, b.broadcast(b.reshape(best, (1, 1, *g.shape)), shape))
     given = b.select(chosen, b.broadcast(b.reshape(g, (1, 1, *g.shape)), shape), 0.0)
-    back = b.sum(b.unwindows(given, stride=(2, 2), dilate=(1, 1), extent=(14, 42)), (0, 1))
+    back = b.sum(b.fold(given, stride=(2, 2), dilate=(1, 1), extent=(14, 42)), (0, 1))
     return b.slice(back, (0, 0, 1, 1), (2, 3, 13, 41), (1, 1, 1, 1))
 
 

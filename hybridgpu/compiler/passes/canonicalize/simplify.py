@@ -266,10 +266,10 @@ def _copy(b: Builder, node: Node, inputs: Sequence[Node]) -> Node | None:
 def _behind_narrow(b: Builder, node: Node, inputs: Sequence[Node]) -> Node | None:
     """What narrows comes last, so that other rules see views of what it narrows."""
     x = inputs[0]
-    if x.prim.name != "narrow":
+    if x.prim.name != "round_to":
         return None
     view = b.apply(node.prim, x.inputs, node.params)
-    return b.narrow(_rewrite(b, view, view.inputs), node.dtype)
+    return b.round_to(_rewrite(b, view, view.inputs), node.dtype)
 
 
 @rule("reshape")
@@ -361,9 +361,9 @@ def _pad(b: Builder, node: Node, inputs: Sequence[Node]) -> Node | None:
     return inputs[0] if node.shape == inputs[0].shape else None
 
 
-@rule("narrow")
+@rule("round_to")
 def _narrow(b: Builder, node: Node, inputs: Sequence[Node]) -> Node | None:
-    return b.narrow(inputs[0], node.dtype)
+    return b.round_to(inputs[0], node.dtype)
 
 
 @rule("reverse")

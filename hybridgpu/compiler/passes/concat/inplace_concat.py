@@ -3,7 +3,7 @@
 
 Inside a map kernel a concat is an index expression. But what other kernels compute, a row's softmax or a convolution,
 would first be stored and then copied into the result by one more kernel, which moves every byte three times. Such a
-concat becomes the primitive ``join``: memory of which its operands are slices. The kernel of each operand stores into
+concat becomes the primitive ``concat_buffer``: memory of which its operands are slices. The kernel of each operand stores into
 its slice, a library that computes one is given the strides of the whole, and no step copies.
 
 Elementwise work that follows the concat in the copying kernel is computed by each producer instead. Operands that save
@@ -32,7 +32,12 @@ __all__ = ["BufferSlice", "concat_slices", "elide_concats"]
 _MIN_RUN_BYTES = GpuConstants.sector_bytes
 _MIN_SAVED_FRACTION = 0.5  #: of a concat's bytes that are not moved, at least: each slice is another text to compile
 _ALIGNMENT = {"cpu": 64, "cuda": 16}  #: bytes of which kernels take their pointers to be multiples
-_LIBRARY_PRIMITIVES = (*PRODUCTS, "conv", "affine_conv", "conv_data")  #: primitives that a library computes into parts
+_LIBRARY_PRIMITIVES = (
+    *PRODUCTS,
+    "conv",
+    "conv_bias_act",
+    "conv_backward_data",
+)  #: primitives that a library computes into parts
 _MAX_TRIES = 4  #: times that what turns out to gain nothing is left out
 _COPY_NUMBER = "part"  #: parameter of a copy: its number, so that no two parts are one node
 
@@ -61,7 +66,7 @@ def concat_slices(graph: Graph) -> dict[Node, BufferSlice]:
     """The slices in which operands of zero-copy concats lie, those of nested ones in the outermost."""
     found: dict[Node, BufferSlice] = {}
     for node in reversed(graph.nodes):
-        if node.prim.name != "join":
+        if node.prim.name != "concat_buffer":
             continue
         axis = node.params["axis"]
         mine = found.get(node) or BufferSlice(node, 0, _strides(node.shape))
@@ -326,7 +331,7 @@ def _rewrite(
             operands.append(value)
             made = join.savings[first].sources if first in join.savings else ()
             mine[first] = value, frozenset(new[n] for n in made)
-        new[node] = b.reshape(b.apply(TABLE["join"], operands, {"axis": join.axis}), node.shape)
+        new[node] = b.reshape(b.apply(TABLE["concat_buffer"], operands, {"axis": join.axis}), node.shape)
     graph = b.finish([strip_views(new[o], RESHAPES) for o in ready.graph.outputs], ready.graph.name)
     left = set(graph.nodes)
     return Materialized(graph, ready.output_types, frozenset(new[n] for n in ready.generated) & left), parts
@@ -392,7 +397,7 @@ def _operand_offsets(whole: Node) -> list[int]:
 
 def _is_realized(part: Node, by: frozenset[Node], plan: FusionPlan) -> bool:
     """Whether the kernel that writes a part computes what else would go through memory."""
-    if part.prim.name == "join" or (part in by and any(g.library is part for g in plan.groups)):
+    if part.prim.name == "concat_buffer" or (part in by and any(g.library is part for g in plan.groups)):
         return True
     home = _group_of(part, plan)
     return home is not None and not _scatters(part, plan) and not by.isdisjoint(home.index_of)

@@ -72,7 +72,7 @@ def _covers_rows(rows: Group, group: Group) -> bool:
 
 def _reads_windows(node: Node) -> bool:
     while node.prim.family == "view" and len(node.inputs) == 1:
-        if node.prim.name == "windows":
+        if node.prim.name == "unfold":
             return True
         node = node.inputs[0]
     return False

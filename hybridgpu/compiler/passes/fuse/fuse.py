@@ -95,7 +95,7 @@ def fuse(
     groups = [g for g in state.groups if g.merged_into is None]
     groups.sort(key=lambda g: (-g.level, -g.serial))
     # what is stored in its part of a join is where it belongs: no cut
-    return FusionPlan(groups, [c for c in state.refusals if c.consumer.prim.name != "join"])
+    return FusionPlan(groups, [c for c in state.refusals if c.consumer.prim.name != "concat_buffer"])
 
 
 def _assign_group(state: State, node: Node) -> None:
@@ -104,7 +104,7 @@ def _assign_group(state: State, node: Node) -> None:
     if hoist_column_sums(state, node, consumers):
         consumers = state.readers_of(node)
     if not _is_generated(state, node):
-        if node.prim.name == "join":
+        if node.prim.name == "concat_buffer":
             _record_refusals(
                 state, node, consumers, "join", f"parts of {label(node)} are written by kernels of their own"
             )

@@ -132,7 +132,7 @@ class Group:
     @property
     def concat_buffer(self) -> Node | None:
         """The zero-copy concat that is this group, if it is one: others store its slices, and no step computes it."""
-        return self.library if self.library is not None and self.library.prim.name == "join" else None
+        return self.library if self.library is not None and self.library.prim.name == "concat_buffer" else None
 
     def backward_slice(self, node: Node) -> tuple[list[Node], list[Node]]:
         """The backward slice of ``node``: the members it depends on, and the arrays and constants that these read."""

@@ -224,7 +224,7 @@ def absorb_rounding(state: State) -> None:
         if group.merged_into is not None or node is None or len(group.index_of) > 1 or node.prim.name != "copy":
             continue
         narrowed = node.inputs[0]
-        source = narrowed.inputs[0] if narrowed.prim.name == "narrow" else None
+        source = narrowed.inputs[0] if narrowed.prim.name == "round_to" else None
         made = None if source is None else state.group_of.get(source)
         if source is None or made is None:
             continue

@@ -4,8 +4,8 @@
 The derivative by a weight is a convolution with batch and channels exchanged: of views of what the layer read and of its
 cotangent, and with a result that is exchanged, too. That by the operand of a convolution with strides, which is what a
 transposed convolution computes, is one with the weight turned round and its channels exchanged. What a library computes
-them from are the arrays behind these views, and it writes a gradient in the order of the weight. Said as ``conv_weights``
-and ``conv_data``, no operand is copied in an order that only the convolution has, and no result is turned.
+them from are the arrays behind these views, and it writes a gradient in the order of the weight. Said as ``conv_backward_filter``
+and ``conv_backward_data``, no operand is copied in an order that only the convolution has, and no result is turned.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = ["match_conv_backward"]
 
 
 def match_conv_backward(graph: Graph, wants_kernel: Callable[[Node], bool]) -> Graph:
-    """``graph`` with ``conv_weights`` and ``conv_data`` in place of derivatives that a library computes.
+    """``graph`` with ``conv_backward_filter`` and ``conv_backward_data`` in place of derivatives that a library computes.
 
     Args:
         wants_kernel: function (conv node) -> True if a kernel is generated for it.
@@ -58,11 +58,11 @@ def _match(node: Node) -> Callable[[Builder, Node, Node, Node], Node] | None:
 def _filter_gradient(b: Builder, x: Node, y: Node, conv: Node) -> Node:
     swap = (1, 0, *range(2, conv.ndim))
     operand = _merge_groups(b, x, conv.params["groups"])
-    return b.transpose(b.apply(TABLE["conv_weights"], (operand, b.transpose(y, swap)), conv.params), swap)
+    return b.transpose(b.apply(TABLE["conv_backward_filter"], (operand, b.transpose(y, swap)), conv.params), swap)
 
 
 def _data_gradient(b: Builder, y: Node, w: Node, conv: Node) -> Node:
-    return b.apply(TABLE["conv_data"], (y, _unflipped(b, w, conv.params["groups"])), conv.params)
+    return b.apply(TABLE["conv_backward_data"], (y, _unflipped(b, w, conv.params["groups"])), conv.params)
 
 
 def _unflipped(b: Builder, w: Node, groups: int) -> Node:

@@ -40,7 +40,7 @@ class _Epilogue:
 
 
 def fuse_conv_epilogues(graph: Graph, target: Target, wants_kernel: _Predicate, constant: frozenset[int]) -> Graph:
-    """``graph`` with ``affine_conv`` in place of convolutions and what follows them, where ``target`` gains by it.
+    """``graph`` with ``conv_bias_act`` in place of convolutions and what follows them, where ``target`` gains by it.
 
     Args:
         wants_kernel: function (conv node) -> True if a kernel is generated for it, which takes any epilogue.
@@ -83,7 +83,7 @@ def _build(b: Builder, epilogue: _Epilogue, new: dict[Node, Node]) -> Node:
     assert bias is not None
     added = [bias] if residual is None else [bias, new[residual]]
     params = {**conv.params, "residual": residual is not None, "relu": epilogue.relu}
-    return b.apply(TABLE["affine_conv"], (x, w, *added), params)
+    return b.apply(TABLE["conv_bias_act"], (x, w, *added), params)
 
 
 def why_not_fused(graph: Graph, target: Target, wants_kernel: _Predicate) -> Callable[[Node], str]:

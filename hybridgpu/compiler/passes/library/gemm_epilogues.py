@@ -33,7 +33,7 @@ class _Epilogue:
 
 
 def fuse_gemm_epilogues(graph: Graph, target: Target, wants_kernel: Callable[[Node], bool]) -> Graph:
-    """``graph`` with ``affine`` in place of products and what follows them, where ``target`` gains by it.
+    """``graph`` with ``gemm_bias`` in place of products and what follows them, where ``target`` gains by it.
 
     Args:
         wants_kernel: function (dot node) -> True if a kernel is generated for it, which takes any epilogue.
@@ -58,7 +58,7 @@ def fuse_gemm_epilogues(graph: Graph, target: Target, wants_kernel: Callable[[No
         b.prov = epilogue.dot.prov
         x, w = (new[i] for i in epilogue.dot.inputs)
         bias = b.reshape(new[epilogue.bias], epilogue.dot.shape[-1:])
-        made = b.apply(TABLE["affine"], (x, w, bias), {"relu": epilogue.relu})
+        made = b.apply(TABLE["gemm_bias"], (x, w, bias), {"relu": epilogue.relu})
         return b.reshape(made, node.shape)
 
     return rewrite(graph, rule)

@@ -18,7 +18,7 @@ __all__ = ["fold_as_view"]
 def fold_as_view(b: Builder, node: Node, inputs: Sequence[Node]) -> Node | None:
     """The sum over offsets of disjoint windows as a view."""
     back = inputs[0]
-    if back.prim.name != "unwindows":
+    if back.prim.name != "fold":
         return None
     x, p = back.inputs[0], back.params
     n = len(p["extent"])

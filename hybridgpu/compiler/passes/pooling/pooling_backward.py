@@ -58,7 +58,7 @@ def _is_cropped_fold_sum(node: Node) -> bool:
 
 def _is_fold_sum(node: Node) -> bool:
     """A sum over all places of windows of what goes back to an element."""
-    if node.prim.name != "sum" or node.inputs[0].prim.name != "unwindows":
+    if node.prim.name != "sum" or node.inputs[0].prim.name != "fold":
         return False
     back = node.inputs[0]
     n, stride = len(back.params["extent"]), back.params["stride"]
@@ -68,7 +68,7 @@ def _is_fold_sum(node: Node) -> bool:
 
 def _is_window_argmax(node: Node) -> bool:
     """The position of the maximum among the places of windows."""
-    if node.prim.name != "argmax" or node.inputs[0].prim.name != "windows":
+    if node.prim.name != "argmax" or node.inputs[0].prim.name != "unfold":
         return False
     x = node.inputs[0]
     n = len(x.params["extent"])

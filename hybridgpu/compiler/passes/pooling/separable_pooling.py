@@ -37,7 +37,7 @@ def separate_pooling(graph: Graph) -> Graph:
 
 
 def _separable(node: Node) -> bool:
-    if node.prim.name not in ("amax", "amin", "sum") or node.inputs[0].prim.name != "windows" or not node.size:
+    if node.prim.name not in ("amax", "amin", "sum") or node.inputs[0].prim.name != "unfold" or not node.size:
         return False
     if node.prim.name == "sum" and node.inputs[0].dtype.is_half:
         return False
@@ -64,7 +64,7 @@ def _separate(b: Builder, node: Node, image: Node) -> Node:
     ones = (1,) * (n - 1)
 
     def reduced(x: Node, kernel: tuple[int, ...], **params: tuple[int, ...]) -> Node:
-        return b.reduce(node.prim.name, b.windows(b.broadcast(x, (*kernel, *x.shape[n:])), **params), tuple(range(n)))
+        return b.reduce(node.prim.name, b.unfold(b.broadcast(x, (*kernel, *x.shape[n:])), **params), tuple(range(n)))
 
     along = {"stride": (*ones, p["stride"][-1]), "dilate": (*ones, p["dilate"][-1]), "extent": (*rows, count[-1])}
     held = reduced(image, (*ones, kernel[-1]), **along)

@@ -39,7 +39,7 @@ def bits_may_change(exact: bool) -> Callable[[Node], bool]:
         """``node``, whose operands are known."""
         if node.prim.family == "reduce":
             return node.dtype.is_half and known[node.inputs[0]]
-        if node.prim.name == "narrow":  # stored it is rounded
+        if node.prim.name == "round_to":  # stored it is rounded
             return True
         if node.prim.family not in ("elementwise", "view") and node.prim.name not in _BIT_EXACT:
             return False  # in memory
@@ -59,7 +59,7 @@ def bits_may_change(exact: bool) -> Callable[[Node], bool]:
 
 def value_source(node: Node) -> Node:
     """The source whose elements ``node`` views in the same bits: views that round end the search."""
-    while node.prim.family == "view" and len(node.inputs) == 1 and node.prim.name != "narrow":
+    while node.prim.family == "view" and len(node.inputs) == 1 and node.prim.name != "round_to":
         node = node.inputs[0]
     return node
 

@@ -29,14 +29,14 @@ def promote_small_results(graph: Graph) -> Graph:
             return wide[node.inputs[0]]
         if node not in few or not node.dtype.is_half:
             return None
-        if node.prim.name == "narrow":
+        if node.prim.name == "round_to":
             wide[node] = new[node.inputs[0]]
         elif any(i in wide for i in node.inputs) and NO_RECOMPUTE not in node.params:
             held = [wide.get(i) or _as_float32(b, new[i]) for i in node.inputs]
             wide[node] = b.apply(node.prim, held, node.params)
         else:
             return None
-        return b.narrow(wide[node], node.dtype)
+        return b.round_to(wide[node], node.dtype)
 
     return rewrite(graph, rule)
 
@@ -56,7 +56,7 @@ def _small_results(graph: Graph) -> set[Node]:
         count = max((behind[i] for i in node.inputs if i in behind), default=0)
         if family == "reduce":
             count = max(count, node.inputs[0].size)
-        elif name not in (*_VIEWS, "narrow") and (family != "elementwise" or name == "cast"):
+        elif name not in (*_VIEWS, "round_to") and (family != "elementwise" or name == "cast"):
             continue
         if count >= _MIN_REDUCED * node.size:
             behind[node] = count

@@ -162,7 +162,7 @@ def run(program, inputs, cuda_driver):
 def alone(monkeypatch, made, target):
     """The program with the pass off."""
     with monkeypatch.context() as m:
-        m.setattr(pipeline, "join_prologues", lambda plan, outputs, target: plan)
+        m.setattr(pipeline, "fuse_prologues", lambda plan, outputs, target: plan)
         return compile_graph(made, target)
 
 

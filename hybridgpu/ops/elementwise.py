@@ -18,7 +18,7 @@ from ..base import MXNetError
 from ..compiler.ir import Builder, Node
 from ..compiler.ir.graph import broadcast_shapes
 from ..compiler.primitives.custom_gradient import gradient_rule
-from ..dtypes import DType, bool_, f64, i64
+from ..dtypes import DType, bool_, f32, f64, i64
 from .late import Late, held_number
 from .params import Bool, Double, Dtype, Float, Int, Values
 from .precision import MIXED
@@ -231,7 +231,18 @@ def ones_like(b: Builder, p: Values, data: Node) -> Node:
 )
 def cast(b: Builder, p: Values, data: Node) -> Node:
     """Convert the elements: floats are cut towards zero, narrow integers wrap, bool is x != 0."""
-    return b.cast(data, p.dtype)
+    return asked_cast(b, data, p.dtype)
+
+
+def asked_cast(b: Builder, x: Node, dtype: DType) -> Node:
+    """A cast that the program asks for: its gradient is rounded, other than that of casts in our formulas."""
+    y = b.cast(x, dtype)
+    return b.custom_gradient(y, x, rule="cast") if x.dtype.is_half and dtype is f32 else y
+
+
+@gradient_rule("cast")
+def _cast_gradient(b: Builder, g: Node, y: Node, inputs: Sequence[Node], static: Any) -> Sequence[Node | None]:
+    return [b.cast(g, inputs[0].dtype)]
 
 
 def _mixed_dtype(p: Values, dtypes: Sequence[DType | None]) -> DType | None:
@@ -247,7 +258,7 @@ def _mixed_dtype(p: Values, dtypes: Sequence[DType | None]) -> DType | None:
 )
 def amp_cast(b: Builder, p: Values, data: Node) -> Node:
     """Cast between float32, float16 and bfloat16; other types stay."""
-    return b.cast(data, p.dtype) if data.dtype in MIXED else b.copy(data)
+    return asked_cast(b, data, p.dtype) if data.dtype in MIXED else b.copy(data)
 
 
 @operator(

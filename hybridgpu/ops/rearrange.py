@@ -10,6 +10,7 @@ from ..base import MXNetError
 from ..compiler.ir import Builder, Node
 from ..compiler.primitives.custom_gradient import gradient_rule
 from ..dtypes import DType, bool_, f32, f64, i64, u8
+from .elementwise import asked_cast
 from .linalg import diagonal, matrix_of_diagonal
 from .linear import need_float
 from .params import Bool, Double, Enum, Float, Int, Ints, Param, Shape, Text, Values
@@ -464,4 +465,4 @@ def amp_multicast(b: Builder, p: Values, *data: Node) -> list[Node]:
     if len(data) != p.num_outputs:
         raise MXNetError(f"Check failed: amp_multicast: num_outputs={p.num_outputs} for {len(data)} inputs")
     target = _multicast_dtype([x.dtype for x in data], p.cast_narrow)
-    return [b.copy(x) if target is None or x.dtype not in MIXED else b.cast(x, target) for x in data]
+    return [b.copy(x) if target is None or x.dtype not in MIXED else asked_cast(b, x, target) for x in data]

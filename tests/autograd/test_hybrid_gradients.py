@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -157,6 +159,47 @@ def test_prediction_after_training_uses_new_weights():
         net.weight.set_data(net.weight.data() - 0.25 * net.weight.grad())
     assert net(x).asscalar() == pytest.approx(-0.5)
     assert net(x).asscalar() == pytest.approx(-0.5)
+
+
+CASTS = [
+    *itertools.product(("float16", "bfloat16", "float64", "int32", "int8", "bool"), ("float32", "float64")),
+    ("float16",),
+    ("bfloat16",),
+    ("float16", "float32", "bfloat16", "float32"),
+    ("float64", "float16", "float64", "float32"),
+]
+MIXED = {"float32", "float16", "bfloat16"}
+
+
+@pytest.mark.parametrize(
+    ("function", "chain"),
+    [(f, c) for f in ("Cast", "amp_cast", "amp_multicast") for c in CASTS if f == "Cast" or MIXED.issuperset(c)],
+    ids=lambda v: v if isinstance(v, str) else "-".join(v),
+)
+def test_casts_round_their_gradients(function, chain):
+    """A cast that the program asks for gives eager's bits, forward and back."""
+
+    def chained(F, x, w):
+        y = x * w
+        for dtype in (*chain, "float32"):
+            y = F.cast(y, dtype) if function == "Cast" else F.amp_cast(y, dtype=dtype)
+            if function == "amp_multicast":
+                y, _ = F.amp_multicast(y, F.zeros_like(x), num_outputs=2)
+        return y * w
+
+    values = np.random.default_rng(5).uniform(-9, 9, (3, 3, 37)).astype(np.float32)
+    x, w, head = map(nd.array, values)
+    results = []
+    for hybridized in (False, True):
+        net = nn.HybridLambda(chained)
+        net.hybridize(hybridized)
+        x.attach_grad(), w.attach_grad()
+        with autograd.record():
+            y = net(x, w)
+        y.backward(head)
+        results.append([a.asnumpy() for a in (y, x.grad, w.grad)])
+    for eager, compiled in zip(*results, strict=True):
+        np.testing.assert_array_equal(compiled, eager)
 
 
 # heads and gradients that are no float32, and those that do not fit

@@ -174,6 +174,7 @@ def apply(
         with device.current():
             return apply(op, inputs, values, out, where, kind)
     arrays = [x._data for x in inputs]
+    numbers: Sequence[Any] = ()  # attributes that vary
     track = recording.state.recording and tracked(inputs)
     if op.check_arrays is not None:
         try:
@@ -194,13 +195,14 @@ def apply(
         training = recording.state.training
         key = (op, values.key, training, is_np_shape(), *[x._type.tensor for x in inputs])
         function = _functions.get(key)
-        call = _late(op, values, inputs, training) if function is None and op.varies and not track else None
+        call = _late(op, values, inputs, training) if function is None and op.varies else None
         if call is not None:
             function = call.function
             try:
-                arrays += map(device.from_host, call.numbers(values))
+                numbers = [*map(device.from_host, call.numbers(values))]
             except ArithmeticError as e:
                 _fail(op, values, inputs, e)
+            arrays += numbers
         elif function is None:
             if len(_functions) >= _LIMIT:
                 _functions.clear()
@@ -245,7 +247,8 @@ def apply(
                 blend(inputs[target]._data, results[source], keep)
     if track:
         if function is not None:
-            FunctionCall(function, inputs, wrapped, where, seed, results[len(visible) :], in_backward, (op, values))
+            hidden = results[len(visible) :]
+            FunctionCall(function, inputs, wrapped, where, seed, hidden, in_backward, (op, values), numbers=numbers)
         elif op.eager_gradient is not None:
             _record_eager(op, values, inputs, wrapped, device)
     return written

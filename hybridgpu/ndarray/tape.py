@@ -243,6 +243,7 @@ class FunctionCall(WritingCall):
         writes: Sequence[Pending] = (),
         operator: Any = None,
         needs: Sequence[int] = (),
+        numbers: Sequence[Any] = (),
     ) -> None:
         """
         Args:
@@ -250,8 +251,10 @@ class FunctionCall(WritingCall):
             writes: what the backward pass writes.
             operator: (record, attributes) that made the call.
             needs: for each write, bits of the inputs of which one has to be wanted for it to happen; without it any.
+            numbers: arrays that the function takes behind the inputs: the operator's attributes that vary.
         """
         super().__init__(inputs, results, ctx, seed, writes)
+        self.arrays += numbers
         self.function, self.operator = function, operator
         self.needs = needs
         self.results = [*(r._data for r in results), *hidden]
@@ -278,7 +281,8 @@ class FunctionCall(WritingCall):
     def _gradients(self, cotangents: Sequence[NDArray | None], wanted: Sequence[bool]) -> Sequence[NDArray | None]:
         visible = len(self.types)
         given = (*(c is not None for c in cotangents), *(False,) * (len(self.results) - visible))
-        function, takes, gives = self.function.derivative(given, tuple(wanted))
+        constant = (False,) * (len(self.arrays) - len(self.inputs))
+        function, takes, gives = self.function.derivative(given, (*wanted, *constant))
         if not function.graph.outputs:
             return [None] * sum(wanted)
         heads = [c for c in cotangents if c is not None]
@@ -288,7 +292,8 @@ class FunctionCall(WritingCall):
     def _argument(self, k: int, heads: Sequence[NDArray]) -> NDArray:
         if k < len(self.arrays):
             x = wrap(latest(self.arrays[k]), self.ctx)
-            x._autograd = self.inputs[k]
+            if k < len(self.inputs):
+                x._autograd = self.inputs[k]
             return x
         k -= len(self.arrays)
         if k < len(self.results):

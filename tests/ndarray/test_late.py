@@ -8,10 +8,11 @@ import pytest
 
 import hybridgpu as mx
 from hybridgpu.compiler.ir.types import tensor_type
+from hybridgpu.compiler.passes.differentiate import differentiate
 from hybridgpu.compiler.primitives import builder
 from hybridgpu.compiler.reference import Interpreter, _scalars
 from hybridgpu.dtypes import f32
-from hybridgpu.ndarray import apply
+from hybridgpu.ndarray import apply, tape
 from hybridgpu.ndarray.late import late_call
 from hybridgpu.ops import OPERATORS
 
@@ -76,11 +77,43 @@ def test_numbers_are_kept_as_by_mxnet(call, want):
 def test_a_recorded_number_has_its_gradient():
     x = nd.array([1.0, 2.0])
     x.attach_grad()
-    for rate in (0.25, 0.5, 3.0):
+    for rate in np.linspace(0.25, 3.0, 12):  # the first ones become constants
         with mx.autograd.record():
             y = rate / x + x * rate
         y.backward()
         np.testing.assert_allclose(x.grad.asnumpy(), rate - rate / x.asnumpy() ** 2, rtol=1e-6)
+
+
+@pytest.mark.parametrize("name", [n for n in CALLS if n != "_full"])
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "bfloat16"])
+def test_a_recorded_number_that_changes_has_the_derivatives_of_a_constant_one(name, dtype, monkeypatch):
+    """To the bit, first and second ones, and each is derived once for all numbers."""
+    op, attributes = OPERATORS[name.split()[0]], CALLS[name]
+    x, head = (nd.cast(nd.array(v, dtype="float64"), dtype=dtype) for v in RANDOM.uniform(-9, 9, (2, 3, 5)))
+    x.attach_grad()
+    derived = []
+
+    def counted(*args):
+        derived.append(args)
+        return differentiate(*args)
+
+    def derivatives(number):
+        with mx.autograd.record():
+            y = apply.apply(op, [x], op.parse(attributes(number)))
+            (first,) = mx.autograd.grad(y * y, [x], head, create_graph=True, retain_graph=True)
+        first.backward(head)
+        return [a._data.tobytes() for a in (y, first, x.grad)]
+
+    monkeypatch.setattr(tape, "differentiate", counted)
+    apply.forget_graphs()
+    for k in range(10):
+        derivatives(k + 0.5), derivatives(-0.0), derivatives(0.0)
+    before = len(derived)
+    late = [derivatives(number) for number in NUMBERS]
+    assert before and len(derived) == before
+    for number, got in zip(NUMBERS, late, strict=True):
+        apply.forget_graphs()
+        assert got == derivatives(number), number
 
 
 SCHEDULED = ["sgd", "adam", "adagrad", "rmsprop", "lars", "lamb", "ftml", "nadam", "signum", "dcasgd", "adadelta", "adamax", "ftrl", "nag", "lbsgd", "sgld"]  # fmt: skip

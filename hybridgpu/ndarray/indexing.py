@@ -60,6 +60,18 @@ def _as_tuple(index: Any) -> tuple[Any, ...]:
     return index if isinstance(index, tuple) else (index,)
 
 
+def check_range(key: slice, extent: int) -> tuple[int, int]:
+    """Where a slice without a step begins and ends.
+
+    Raises:
+        MXNetError: it ends before it begins.
+    """
+    begin, end, _ = key.indices(extent)
+    if end < begin:
+        raise MXNetError(f"Check failed: begin <= end ({begin} vs. {end}) : Invalid slicing range [{begin}, {end})")
+    return begin, end
+
+
 def _is_basic(index: tuple[Any, ...]) -> bool:
     """False if a part of the (normalized) index is an array."""
     return all(k is None or k is Ellipsis or isinstance(k, (slice, int)) for k in index)
@@ -87,9 +99,7 @@ def part(x: NDArray, key: Any) -> NDArray:
             return x._sharing(lambda data: data[at, ...])
         return x._sharing(lambda data: data[at] if data.ndim > 1 else data[at : at + 1])
     if isinstance(key, slice) and (key.step is None or key.step == 1) and x.ndim:
-        begin, end, _ = key.indices(x.shape[0])
-        if end < begin:
-            raise MXNetError(f"Check failed: begin <= end ({begin} vs. {end}) : Invalid slicing range [{begin}, {end})")
+        begin, end = check_range(key, x.shape[0])
         return x._sharing(lambda data: data[begin:end])
     index = _as_tuple(normalize(x, key))
     if not any(k is Ellipsis for k in index):

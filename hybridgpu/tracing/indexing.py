@@ -13,8 +13,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import recording
-from ..base import MXNetError, is_integer, numeric_types
+from ..base import is_integer, numeric_types
 from ..dtypes import bool_, holds_numbers, i64
+from ..ndarray.indexing import check_range
 from ..ndarray.ndarray import NDArray
 from ..provenance import mark
 from ..symbol import Symbol
@@ -164,15 +165,23 @@ def _prepared(x: Any, key: Any) -> Any:
     return tuple(map(one, key)) if isinstance(key, tuple) else one(key)
 
 
-def _without_truth(key: Any) -> tuple[Any, bool | None]:
-    """The key of an array of np without True and False, and whether all are True, which adds an axis in front; None where
-    there is none."""
-    parts = key if isinstance(key, tuple) else (key,)
-    said = [k for k in parts if isinstance(k, bool)]
-    if not said:
-        return key, None
-    rest = tuple(k for k in parts if not isinstance(k, bool))
-    return ((None, *rest), True) if all(said) else (rest, False)
+def _split(x: Any, key: Any, writes: bool = False) -> tuple[Any, bool]:
+    """A key of positions and arrays, and whether it names anything: False among keys of np gives an axis of extent 0.
+
+    Masks with values become positions, and True of np a new first axis.
+    """
+    key = _prepared(x, key)
+    if x._kind is None:
+        return key, True
+    parts, front = _np_indexing().split_key(x, key, _places, writes)
+    if front:
+        return (None, *parts), True
+    return parts[0] if len(parts) == 1 and not isinstance(key, tuple) else tuple(parts), front is None
+
+
+def _places(mask: Any) -> Sequence[Any]:
+    """Where a mask holds, an array for each of its axes; itself if its values are not known."""
+    return [mask] if isinstance(mask, NDArray) else mask.nonzero()
 
 
 def get_item(x: Any, key: Any) -> Any:
@@ -187,8 +196,8 @@ def get_item(x: Any, key: Any) -> Any:
         for k in key:
             x = get_item(x, k)
         return x
-    key, is_there = _without_truth(_prepared(x, key))
-    if is_there is False:
+    key, names_some = _split(x, key)
+    if not names_some:
         part = get_item(x, key) if key else x
         none = part.reshape((-1,))[:0] if part.size else part
         return _wrapped(x, reshaped(none._data.symbol(), (0, *part.shape)), (0, *part.shape))
@@ -199,14 +208,17 @@ def get_item(x: Any, key: Any) -> Any:
                 raise IndexError("scalar tensor can only accept `()` as index")
             if not -x.shape[0] <= key < x.shape[0]:
                 raise IndexError(f"index {key} is out of bounds for axis 0 with size {x.shape[0]}")
-        _check_range(x, key)
+        if isinstance(key, slice) and key.step in (None, 1) and x.ndim:
+            check_range(key, x.shape[0])
         found = basic(x.shape, key, not is_np_shape())
         if found.piece:
             return view(x, found.shape, found.take, found.put)
         return _wrapped(x, found.take(x._data.symbol()), found.shape)
-    mask = _mask(x, parts)
-    if mask is not None:
-        return _masked(x, mask)
+    if any(_is_mask(x, k) for k in parts):
+        raise not_traced(
+            "how many elements truth values select is not known while a function is traced",
+            "Write np.where(mask, x, other), which keeps the shape, or npx.boolean_mask outside of the function.",
+        )
     chosen = _advanced(x, key)
     return _wrapped(x, chosen.take(x._data.symbol()), chosen.shape)
 
@@ -218,38 +230,14 @@ def _np_indexing() -> Any:
     return indexing
 
 
-def _check_range(x: Any, key: Any) -> None:
-    """Raise MXNet's error for a slice that ends before it begins."""
-    if isinstance(key, slice) and key.step in (None, 1) and x.ndim:
-        begin, end, _ = key.indices(x.shape[0])
-        if end < begin:
-            raise MXNetError(f"Check failed: begin <= end ({begin} vs. {end}) : Invalid slicing range [{begin}, {end})")
-
-
 def _wrapped(x: Any, symbol: Symbol, shape: tuple[int, ...], dtype: Any = None) -> Any:
     trace = x._data.trace
     return trace.wrap(trace.value(symbol), shape, dtype or x._type.tensor.dtype, x._kind)
 
 
-def _mask(x: Any, parts: tuple[Any, ...]) -> Any:
-    """The truth values that select elements, of np; None if the key is another."""
-    for k in parts:
-        if x._kind is not None and (
-            (isinstance(k, NDArray) and k._type.tensor.dtype is bool_)
-            or (isinstance(k, np.ndarray) and k.dtype.kind == "b")
-        ):
-            return k
-    return None
-
-
-def _masked(x: Any, mask: Any) -> Any:
-    if isinstance(mask, np.ndarray):
-        positions = mask.nonzero()
-        return get_item(x, positions if len(positions) > 1 else positions[0])
-    raise not_traced(
-        "how many elements truth values select is not known while a function is traced",
-        "Write np.where(mask, x, other), which keeps the shape, or npx.boolean_mask outside of the function.",
-    )
+def _is_mask(x: Any, k: Any) -> bool:
+    """Whether a part of a key is truth values of np that select elements, whose values are not known."""
+    return x._kind is not None and isinstance(k, NDArray) and k._type.tensor.dtype is bool_
 
 
 def _advanced(x: Any, key: Any) -> Selection:
@@ -268,8 +256,9 @@ def _advanced(x: Any, key: Any) -> Selection:
     cut = basic(shape, tuple(plain))
     where = [a for a, _ in arrays]
     extents = [cut.shape[a] for a in where]
-    for (_, k), extent in zip(arrays, extents, strict=True):
-        _check_positions(k, extent)
+    own = [sum(v is not None for v in keys[:a]) for a in where]
+    for (_, k), axis in sorted(zip(arrays, own, strict=True), key=lambda found: not is_integer(found[0][1])):
+        _check_positions(k, axis, shape[axis])
     shapes = [() if is_integer(k) else tuple(k.shape) for _, k in arrays]
     together = np.broadcast_shapes(*shapes)
     # arrays side by side keep their place, others come first: NumPy's rule
@@ -294,6 +283,8 @@ def _advanced(x: Any, key: Any) -> Selection:
         return y if moved is None or moved == sorted(moved) else node("transpose", [y], axes=tuple(moved))
 
     def put(s: Symbol, new: Symbol) -> Symbol:
+        if not count:
+            return s
         if moved is not None and moved != sorted(moved):
             new = node("transpose", [new], axes=tuple(int(a) for a in np.argsort(moved)))
         rows = (count, *flat[len(where) :])
@@ -314,12 +305,12 @@ def _moved(count: int, rest: int, first: int) -> list[int]:
     return [*others[:first], *gathered, *others[first:]]
 
 
-def _check_positions(k: Any, extent: int) -> None:
-    """Raise IndexError for positions out of range, where they are known."""
+def _check_positions(k: Any, axis: int, extent: int) -> None:
+    """Raise IndexError for positions on an axis that are out of range, where they are known."""
     values = np.asarray(k) if not isinstance(k, NDArray) else None
     if values is not None and values.size and not (-extent <= values.min() and values.max() < extent):
         wrong = values[(values < -extent) | (values >= extent)].reshape(-1)[0]
-        raise IndexError(f"index {wrong} is out of bounds for axis 0 with size {extent}")
+        raise IndexError(f"index {wrong} is out of bounds for axis {axis} with size {extent}")
 
 
 def _stacked(trace: Any, keys: Sequence[Any], shape: tuple[int, ...]) -> Callable[[], Symbol]:
@@ -355,31 +346,33 @@ def set_item(x: Any, key: Any, value: Any) -> None:
         ValueError: shapes that do not fit.
         TypeError: a value that is no array or number.
     """
-    of_values = x._kind is not None and isinstance(key, (NDArray, np.ndarray)) and key.dtype == np.bool_
-    masked = x.ndim if of_values or isinstance(key, bool) else None
-    if of_values and not isinstance(value, (NDArray, *numeric_types)):
-        raise NotImplementedError(f"type {type(value)} is not supported.")
-    key, is_there = _without_truth(_prepared(x, key))
-    if is_there is False:
-        return
+    whole_key, masked = key, None
     if x._kind is not None:
-        _check_range(x, key)
+        rules = _np_indexing()
+        if rules.is_mask(key) and not isinstance(value, (NDArray, *numeric_types)):
+            raise NotImplementedError(f"type {type(value)} is not supported.")
+        rules.check_axes(x, key)
+        masked = x.ndim if rules.is_mask(key) or isinstance(key, bool) else None
+    key, names_some = _split(x, key, writes=True)
+    if not names_some:
+        rules.check_left_out(x, whole_key, value)
+        return
     trace = x._data.trace
     parts = key if isinstance(key, tuple) else (key,)
     if is_integer(key) and x.ndim and not -x.shape[0] <= key < x.shape[0]:
         raise IndexError(f"index {key} is out of bounds for axis 0 with size {x.shape[0]}")
-    mask = _mask(x, parts)
-    if mask is not None and isinstance(mask, NDArray):
+    mask = next((k for k in parts if _is_mask(x, k)), None)
+    if mask is not None:
         _set_masked(x, parts, mask, value)
         return
-    if mask is not None:
-        key = mask.nonzero()
-        parts = key
     found = basic(x.shape, key, not is_np_shape()) if all(map(_is_position, parts)) else _advanced(x, key)
     dtype = x._type.tensor.dtype
     base = x._data.symbol()
     if value is None:
         value = np.nan
+    if x._kind is not None:
+        rules.check_single(x, value)
+    from_host = isinstance(value, np.ndarray) and found.shape == x.shape and found.fill is not None
     if isinstance(value, numeric_types):
         if found.fill is not None and all(found.shape):
             x._data.assign(found.fill(base, float(value)))
@@ -393,17 +386,25 @@ def set_item(x: Any, key: Any, value: Any) -> None:
         new, shape = lifted._data.symbol(), lifted.shape
         if lifted._type.tensor.dtype is not dtype:
             new = node("Cast", [new], dtype=dtype.name)
-    x._data.assign(found.put(base, _spread(x, new, shape, found.shape, masked)))
+    x._data.assign(found.put(base, _spread(x, new, shape, found.shape, masked, from_host)))
 
 
-def _spread(x: Any, new: Symbol, shape: tuple[int, ...], target: tuple[int, ...], masked: int | None = None) -> Symbol:
-    """A value of ``shape`` broadcast to that of the part of ``x`` that it is written into; ``masked`` is for its error."""
+def _spread(
+    x: Any,
+    new: Symbol,
+    shape: tuple[int, ...],
+    target: tuple[int, ...],
+    masked: int | None = None,
+    from_host: bool = False,
+) -> Symbol:
+    """A value of ``shape`` broadcast to that of the part of ``x`` that it is written into; the last arguments are for the
+    error of np (``misfit``)."""
     own = shape
     while len(own) > len(target) and own[0] == 1:  # leading axes of extent 1 may be dropped
         own = own[1:]
     fits = len(own) <= len(target) and all(d in (1, t) for d, t in zip(own[::-1], target[::-1], strict=False))
     if not fits and x._kind is not None:
-        error: MXNetError = _np_indexing().misfit(shape, target, masked)
+        error: Exception = _np_indexing().misfit(own, target, masked, from_host)
         mark(error)
         raise error
     if not fits:

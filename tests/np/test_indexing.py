@@ -188,22 +188,45 @@ def test_the_gradient_through_false_is_zero(key):
 TRUTHS = [True, False, onp.True_, onp.array(False), (True, 0), (0, True), (False, 0), (True, True), (True, False)]
 TRUTHS += [(True, ...), (..., False), (None, True), (True, slice(1, None)), (slice(None), True), (True, [0, 1])]
 
+TWO, BOTH, NONE = (
+    onp.array([True, False]),
+    onp.array([[True, False, True], [False, True, False]]),
+    onp.zeros((2, 3), bool),
+)
 
-@pytest.mark.parametrize("key", TRUTHS, ids=str)
-def test_truth_values_among_keys_of_a_traced_function(key):
+#: shape, key, value: masks beside other keys, places that are none, arrays without axes
+TRACED = [((2, 3), key, 5) for key in TRUTHS]
+TRACED += [
+    ((2, 3), key, 5) for key in (TWO, BOTH, NONE, (NONE,), (TWO, 0), ([0, 1], TWO), (slice(None), onp.ones(3, bool)))
+]
+TRACED += [((2, 3), key, 5) for key in ((BOTH, 0), (TWO, slice(1, None), 0), (0, 5), ([0, 1], 5), (..., 0, ...))]
+TRACED += [((2, 3), key, 5) for key in (onp.ones(3, bool), onp.ones((2, 3, 1), bool), slice(2, 1), (5, False, 0))]
+TRACED += [((), key, 5) for key in (None, ..., (...,), 0, True, onp.array(False), ())]
+TRACED += [((2, 3), key, onp.ones((4, 3), "f")) for key in (BOTH, False, (TWO,), slice(None), [0, 1])]
+TRACED += [((2, 3), BOTH, [1, 2, 3]), ((), (), [1.0, 2.0]), ((0, 3), slice(None), onp.ones((2, 3), "f"))]
+TRACED += [((3, 3), ([0, 1], slice(1, None)), onp.ones((1, 1, 3), "f"))]
+
+
+@pytest.mark.parametrize(("shape", "key", "value"), TRACED, ids=str)
+def test_keys_of_a_traced_function(no_compiler, shape, key, value):
     """What they give eagerly is recorded: tests/recorded/np_expressions/indexing.txt."""
 
     def write(x):
         y = x.copy()
-        y[key] = 5
+        y[key] = value
+        return y
+
+    def write_array(x):
+        y = x.copy()
+        y[key] = np.array(value)
         return y
 
     def answer(function):
         try:
-            found = function(np.array(numbers((2, 3))))
+            found = function(np.array(numbers(shape)))
             return found.shape, found.asnumpy().tolist()
-        except (IndexError, ValueError) as e:
+        except (IndexError, ValueError, NotImplementedError, mx.MXNetError) as e:
             return type(e), str(e).splitlines()[0]
 
-    for function in (lambda x: x[key], write):
+    for function in (lambda x: x[key], write, write_array):
         assert answer(mx.hybridize(function)) == answer(function)

@@ -9,6 +9,7 @@ first axis of extent 1 or 0. A zero-dimensional array takes ``()`` and masks.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any
 
@@ -24,14 +25,25 @@ from ...ops.record import OPERATORS, shape_text
 from ...provenance import advice
 from ...util import is_np_shape
 from ..apply import apply
-from ..indexing import normalize, unsupported_key
+from ..indexing import check_range, normalize, unsupported_key
 from ..ndarray import NDArray, in_place_recorded, refuse_in_place, wrap
 from ..placing import on_its_device
 from ..tape import record_call, tracked
 from ..versions import before_write
 from .array import ndarray
 
-__all__ = ["assign_whole", "get_item", "is_chain", "misfit", "set_item"]
+__all__ = [
+    "assign_whole",
+    "check_axes",
+    "check_left_out",
+    "check_single",
+    "get_item",
+    "is_chain",
+    "is_mask",
+    "misfit",
+    "set_item",
+    "split_key",
+]
 
 _Index = tuple[Any, ...]
 _PLAIN = {int, slice, type(None), type(Ellipsis)}  #: what arrays of the device read as we do
@@ -54,7 +66,7 @@ def get_item(x: ndarray, key: Any) -> Any:
             x = get_item(x, k)
         return x
     follow = tracked((x,))
-    if key.__class__ is tuple and not follow and _PLAIN.issuperset(map(type, key)):
+    if key.__class__ is tuple and not follow and x.ndim and _PLAIN.issuperset(map(type, key)):
         try:
             return _read(x, key if Ellipsis in key else (*key, Ellipsis))
         except (IndexError, TypeError):
@@ -81,7 +93,7 @@ def is_chain(x: ndarray, key: Any) -> bool:
     )
 
 
-def _is_whole(x: ndarray, key: Any) -> bool:
+def _is_whole(x: NDArray, key: Any) -> bool:
     """True for keys that give the array itself: ``()``, and ``:`` of what has axes."""
     if isinstance(key, slice):
         return bool(x.ndim) and key.start is None and key.stop is None and key.step in (None, 1)
@@ -133,7 +145,7 @@ def _is_basic(index: _Index) -> bool:
 # -- keys
 
 
-def _normalized(x: ndarray, key: Any) -> tuple[_Index, bool | None]:
+def _normalized(x: ndarray, key: Any, writes: bool = False) -> tuple[_Index, bool | None]:
     """A key as arrays of the device take it, with ``...``, so that the result is an array; and what True and False say.
 
     Raises:
@@ -146,35 +158,54 @@ def _normalized(x: ndarray, key: Any) -> tuple[_Index, bool | None]:
         if not -extent <= key < extent:
             raise IndexError(f"index {key} is out of bounds for axis 0 with size {extent}")
         return (int(key), Ellipsis), None
-    return _with_arrays(x, key)
+    return _with_arrays(x, key, writes)
 
 
-@on_its_device
-def _with_arrays(x: ndarray, key: Any) -> tuple[_Index, bool | None]:
+def split_key(
+    x: NDArray, key: Any, positions: Callable[[Any], Sequence[Any]], writes: bool = False
+) -> tuple[list[Any], bool | None]:
+    """The parts of a key without True and False, and with positions in the place of masks; and whether all of True and False
+    are True, None where there are none. Keys of arrays without values are split here, too.
+
+    Args:
+        positions: mask -> where it holds, an array for each of its axes.
+        writes: errors are those of an assignment.
+
+    Raises:
+        IndexError: any key but ``()`` for an array without axes, a lone mask of another shape, or a second ``...``.
+        ValueError: a truth value of NumPy.
+        MXNetError: a slice that ends before it begins; where the key is written, a lone mask of another shape.
+    """
     front: bool | None = None
-    given: list[Any] = []
+    parts: list[Any] = []
     for k in map(_readable, key if isinstance(key, tuple) else (key,)):
         if isinstance(k, bool):
             front = k if front is None else front and k
-        elif _is_mask(k):
-            _check_mask(x, k, isinstance(key, tuple))
-            given += _positions(x, k)
+        elif is_mask(k):
+            if not isinstance(key, tuple):  # among other keys, NumPy has the error
+                _check_mask(x, k, MXNetError if writes else IndexError)
+            parts += positions(k)
         else:
-            given.append(k)
-    if given and not x.ndim:
+            parts.append(k)
+    if parts and not x.ndim:
         raise IndexError(_SCALAR)
     if isinstance(key, slice) and key.step in (None, 1):
-        begin, end, _ = given[0].indices(x.shape[0])
-        if end < begin:
-            raise MXNetError(f"Check failed: begin <= end ({begin} vs. {end}) : Invalid slicing range [{begin}, {end})")
-    ellipses = sum(k is Ellipsis for k in given)
-    if ellipses > 1:
+        check_range(parts[0], x.shape[0])
+    if sum(k is Ellipsis for k in parts) > 1:
         raise IndexError("Cannot use more than one ellipsis (`...`) for indexing")
+    return parts, front
+
+
+@on_its_device
+def _with_arrays(x: ndarray, key: Any, writes: bool) -> tuple[_Index, bool | None]:
+    given, front = split_key(x, key, lambda mask: _positions(x, mask), writes)
+    if writes and front is False:
+        return (), front  # nothing is written, wherever that is
     try:
         index: _Index = normalize(x, tuple(given))
     except ValueError:
         raise unsupported_key(key) from None
-    if not ellipses:
+    if not any(k is Ellipsis for k in given):
         index = (*index, Ellipsis)
     return (None, *index) if front else index, front
 
@@ -192,7 +223,7 @@ def _readable(k: Any) -> Any:
         except ValueError as e:
             raise TypeError(str(e)) from None
         return found if found.dtype == np.bool_ else k
-    if isinstance(k, ndarray) and not k.ndim and k.dtype == np.bool_:
+    if isinstance(k, ndarray) and not k.ndim and k.dtype == np.bool_ and recording.state.trace is None:
         return bool(k)
     if isinstance(k, np.ndarray) and not k.ndim and k.dtype == np.bool_:
         return bool(k)
@@ -201,19 +232,18 @@ def _readable(k: Any) -> Any:
     return k
 
 
-def _is_mask(k: Any) -> bool:
+def is_mask(k: Any) -> bool:
+    """Whether a part of a key is an array of bool."""
     return isinstance(k, (NDArray, np.ndarray)) and k.dtype == np.bool_
 
 
-def _check_mask(x: ndarray, mask: Any, among_others: bool) -> None:
-    """Raise IndexError for a mask of another shape; where it stands among other keys, NumPy does."""
-    if among_others:
-        return
+def _check_mask(x: NDArray, mask: Any, wrong: type[Exception]) -> None:
+    """Raise IndexError for a mask of too many axes, ``wrong`` for one of other extents."""
     if x.ndim < mask.ndim:
         raise IndexError(f"too many indices, whose ndim = {mask.ndim}, for array with ndim = {x.ndim}")
     for axis, (wanted, got) in enumerate(zip(x.shape, mask.shape, strict=False)):
         if wanted != got:
-            raise IndexError(
+            raise wrong(
                 f"boolean index did not match indexed array along dimension {axis}; dimension is {wanted} but corresponding "
                 f"boolean dimension is {got}"
             )
@@ -246,12 +276,11 @@ def set_item(x: ndarray, key: Any, value: Any) -> None:
         return
     if isinstance(value, NDArray) and not isinstance(value, ndarray):
         raise TypeError("Cannot assign mx.nd.NDArray to mxnet.numpy.ndarray\n" + advice("Write value.as_np_ndarray()."))
-    mask = _is_mask(key)
+    mask = is_mask(key)
     if mask and not isinstance(value, (ndarray, *numeric_types)):
         raise NotImplementedError(f"type {type(value)} is not supported.")
+    check_axes(x, key)
     whole = _is_whole(x, key) or (key is Ellipsis and bool(x.ndim))
-    if not x.ndim and not whole and not mask and not isinstance(key, bool):
-        raise IndexError("scalar tensor can only accept `()` as index")
     refuse_in_place(x)
     if isinstance(value, ndarray):
         if whole and tracked((value,)):
@@ -259,18 +288,32 @@ def set_item(x: ndarray, key: Any, value: Any) -> None:
             return
         if recording.state.recording and recording.history(value) is not None:
             raise in_place_recorded()
-    try:
-        index, front = _normalized(x, key)
-    except IndexError as error:
-        if mask and str(error).startswith("boolean"):
-            raise MXNetError(str(error)) from None
-        raise
+    index, front = _normalized(x, key, writes=True)
     if front is not False:
         _write(x, index, value, mask or isinstance(key, bool))
-    elif isinstance(value, ndarray) and (mask or isinstance(key, bool)):
+    else:
+        check_left_out(x, key, value)
+
+
+def check_axes(x: NDArray, key: Any) -> None:
+    """Raise IndexError for a key at which an array without axes is not written."""
+    if not x.ndim and not _is_whole(x, key) and not isinstance(key, bool) and not is_mask(key):
+        raise IndexError(_SCALAR)
+
+
+def check_left_out(x: NDArray, key: Any, value: Any) -> None:
+    """Raise MXNetError for values that would not fit, though False in the key says that nothing is written."""
+    if isinstance(value, NDArray) and (is_mask(key) or isinstance(key, bool)):
         wrong = _trailing_misfit(value.shape, x.shape, x.ndim)
         if wrong is not None:
             raise wrong
+
+
+def check_single(x: NDArray, value: Any) -> None:
+    """Raise ValueError for a list or several elements as the value of an array without axes."""
+    size = value.size if isinstance(value, NDArray) else np.size(value)
+    if not x.ndim and (isinstance(value, (list, tuple)) or size != 1):
+        raise ValueError("setting an array element with a sequence.")
 
 
 @on_its_device
@@ -284,17 +327,15 @@ def _write(x: ndarray, index: _Index, value: Any, mask: bool = False) -> None:
         values = value
     else:
         values = device.from_host(_host_values(value))
-    if not x.ndim and (isinstance(value, (list, tuple)) or getattr(values, "size", 1) != 1):
-        raise ValueError("setting an array element with a sequence.")
+    check_single(x, value)
     before_write(x)
     target = x._data[index]
     shape = tuple(getattr(values, "shape", ()))
     while len(shape) > len(target.shape) and shape[0] == 1:  # leading axes of extent 1 may be dropped
         values, shape = values.reshape(shape[1:]), shape[1:]
     if shape and not _fits(shape, target.shape):
-        if not mask and isinstance(value, np.ndarray) and target.shape == x.shape and _is_basic(index):
-            np.broadcast_to(value, target.shape)  # whose error it is
-        raise misfit(shape, target.shape, x.ndim if mask else None)
+        whole = isinstance(value, np.ndarray) and target.shape == x.shape and _is_basic(index)
+        raise misfit(shape, target.shape, x.ndim if mask else None, whole)
     with np.errstate(all="ignore"):
         if isinstance(values, numeric_types) and x._data.dtype.kind in "iub":
             values = np.asarray(values).astype(x._data.dtype, casting="unsafe")
@@ -302,14 +343,22 @@ def _write(x: ndarray, index: _Index, value: Any, mask: bool = False) -> None:
     written(x._data)
 
 
-def misfit(shape: tuple[int, ...], target: tuple[int, ...], masked: int | None = None) -> MXNetError:
+def misfit(
+    shape: tuple[int, ...], target: tuple[int, ...], masked: int | None = None, from_host: bool = False
+) -> Exception:
     """MXNet's error for values of a shape that does not fit into a part.
 
     Args:
         shape: of the values.
         target: of the part.
         masked: how many axes the array has, if the key is a mask, whose places are the first axis of the part.
+        from_host: the values are NumPy's and the part is the whole array: then the error is NumPy's.
     """
+    if masked is None and from_host:
+        try:
+            np.broadcast_to(np.empty(shape, bool), target)
+        except ValueError as error:
+            return error
     if masked is None:
         return _not_broadcastable(shape, target or (1,))
     count = target[0] if target else 1

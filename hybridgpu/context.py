@@ -12,17 +12,7 @@ from typing import Any, ClassVar
 from .base import MXNetError
 from .provenance import advice, user_frame
 
-__all__ = [
-    "Context",
-    "cpu",
-    "cpu_pinned",
-    "current_context",
-    "gpu",
-    "gpu_memory_info",
-    "map_gpus_to_cpu",
-    "num_gpus",
-    "watching_context",
-]
+__all__ = ["Context", "cpu", "cpu_pinned", "current_context", "gpu", "gpu_memory_info", "map_gpus_to_cpu", "num_gpus"]
 
 
 class _Default(type):

@@ -140,9 +140,14 @@ def prepared(number: int) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_cuda_text_executed_on_the_cpu(name, cuda_driver, request):
-    graph, program = build(name), for_cuda(name)
     if request.session.testscollected > len(NAMES):  # its neighbours will be wanted, too
         prepared(NAMES.index(name) // AT_ONCE)
+    execute_as_cuda(name, cuda_driver)
+
+
+def execute_as_cuda(name: str, cuda_driver) -> None:
+    """Execute the CUDA text of a case and compare results and traffic with what was planned."""
+    graph, program = build(name), for_cuda(name)
     backend = CudaBackend(cuda_driver, np, lambda a: int(a.__array_interface__["data"][0]))
     for seed, specials in ((3, False), (4, True)):
         loaded = backend.load(few_blocks(program) if specials else program)

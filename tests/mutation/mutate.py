@@ -209,7 +209,7 @@ def executed(cases: Sequence[tuple[str, str]], seconds: float, before: int = 0) 
             if specials:
                 test_graphs.test_cpu(name, specials == "-specials", None)
             else:
-                test_graphs.test_cuda_text_executed_on_the_cpu(name, install())
+                test_graphs.execute_as_cuda(name, install())
         except BaseException as e:
             log = "".join(traceback.format_exception_only(e))
             status = "stillborn" if REFUSED.search(log) else "killed"

@@ -22,7 +22,6 @@ from hybridgpu.unsupported import _BINARY, _UNARY  # noqa: E402
 
 PAGE = Path(__file__).resolve().with_name("coming-from-mxnet.md")
 SURFACE = ROOT / "tests" / "recorded" / "surface.json.xz"
-MISSING = SURFACE.with_name("surface_missing.txt")
 
 HEAD = """\
 # Coming from MXNet
@@ -32,7 +31,7 @@ Made from the tables that errors read, by `python docs/make_coming_from_mxnet.py
 Programs written for MXNet 1.9.1 run unedited: [Programs written for MXNet](run.md) says how. Every name of MXNet's public
 modules is here with its arguments ({names:,} names in {modules} modules, {members:,} members of classes, {arguments:,}
 arguments, recorded from MXNet and compared by a test), at the module's path in MXNet whatever the file is called here, but
-for what this page lists{still}. Names with an underscore that programs are known to import are here, too.
+for what this page lists. Names with an underscore that programs are known to import are here, too.
 
 What is not here says so where it is used, and what to write instead:
 
@@ -111,9 +110,7 @@ def page() -> str:
     classes = surface["classes"].values()
     given = [*surface["functions"].values(), *(c["call"] for c in classes)]
     given += [m for c in classes for m in c["members"].values() if isinstance(m, list)]
-    still = [line for line in MISSING.read_text(encoding="utf-8").splitlines() if line.count(": ") == 1]
     head = HEAD.format(
-        still=f" and {len(still)} names of the NumPy interface, which are being added" if still else "",
         modules=len(surface["modules"]),
         names=sum(map(len, surface["modules"].values())),
         members=sum(len(c["members"]) for c in classes),

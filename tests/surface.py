@@ -35,9 +35,9 @@ def surface() -> dict[str, Any]:
     return found
 
 
-def modules(*, numpy: bool) -> list[str]:
-    """Paths of modules; those of the NumPy interface, or the others."""
-    return [path for path in surface()["modules"] if numpy == is_numpy(path)]
+def modules() -> list[str]:
+    """Paths of MXNet's modules."""
+    return list(surface()["modules"])
 
 
 def is_numpy(path: str) -> bool:

@@ -142,7 +142,9 @@ class ndarray(Members, NDArray):  # type: ignore[misc]
         """Itself if it lies there already, else a copy on ``ctx``."""
         return self if ctx == self._type.ctx else self.copyto(ctx)
 
-    as_in_context = as_in_ctx  # type: ignore[assignment]
+    def as_in_context(self, context: Context) -> ndarray:
+        """The older name of :meth:`as_in_ctx`."""
+        return self.as_in_ctx(context)
 
     def attach_grad(self, grad_req: str = "write") -> None:  # type: ignore[override]
         super().attach_grad(grad_req)

@@ -90,10 +90,13 @@ class _Calls:
             with block_scope(self.name):
                 return self._function()(*args)
         if args and not self._settings.static and all(x.__class__ is np.ndarray for x in args):  # a shorter way
-            return _given_back(self._run(tuple([_array(x) for x in args])))
+            converted: list[Any] = [_array(x) for x in args]
+            self._check_copies(args, converted, [0] * len(args))
+            return _given_back(self._run(tuple(converted)))
         flat, form, foreign = self._arrays(args)
         if foreign is not None:
             converted = [x if x is None else _array(x) for x in flat]
+            self._check_copies(flat, converted, form)
             out = self._run(tuple(regroup(converted, form)))
             return _given_back(out)
         if any(map(is_versioned, flat)):  # a parameter's, whose memory prepared calls must not take
@@ -116,6 +119,29 @@ class _Calls:
     def _run(self, args: tuple[Any, ...]) -> Any:
         fast = self.fast
         return self(args) if fast is None else fast(*args)
+
+    def _check_copies(self, given: Sequence[Any], arrays: Sequence[NDArray], form: list[Any]) -> None:
+        """Raise ValueError if the function writes into an argument of which it has a copy: the caller would not see it.
+
+        Args:
+            given: arrays of another library.
+            arrays: what stands for them.
+            form: how they are nested.
+        """
+        for x, y in zip(given, arrays, strict=True):
+            if x is not None and y._data is not x:
+                break
+        else:
+            return
+        known = [(x, y) for x, y in zip(given, arrays, strict=True) if x is not None]
+        op = self._graph(arrays, form)
+        for k in sorted(op.written_inputs()):
+            source = op.sources[k]
+            if isinstance(source, int) and known[source][1]._data is not known[source][0]:
+                raise ValueError(
+                    f"{self.name} writes into {op.symbol.list_inputs()[k]}, of which it has a copy: that is not one piece of "
+                    f"memory in the order of its elements\n{advice('Give it a contiguous copy, and read that afterwards.')}"
+                )
 
     def _install(self, fast: Callable[..., Any]) -> None:
         self.fast = fast
@@ -528,7 +554,10 @@ def _array(x: Any) -> NDArray:
     if _library(x) == "numpy":
         if x.dtype.kind not in "biuf":
             raise TypeError(f"arrays of {x.dtype} are not supported")
-        return wrap(x if x.flags.c_contiguous and x.flags.aligned else np.array(x, order="C"), Context("cpu", 0), kind)
+        flags, dtype = x.flags, x.dtype
+        if not (dtype.isnative and (flags.carray or (flags.c_contiguous and flags.aligned))):  # carray: and writeable
+            x = np.array(x, dtype.newbyteorder("="), order="C")
+        return wrap(x, Context("cpu", 0), kind)
     ctx = Context("gpu", x.device.id)
     device = device_of(ctx)
     with device.current():

@@ -271,3 +271,26 @@ def test_a_function_that_writes_nothing_takes_one_array_twice():
         assert multiply(x, nd.ones((2,))).asnumpy().tolist() == [1, 2]
         assert multiply(x, x).asnumpy().tolist() == [1, 4]
     assert len(calls) == 1
+
+
+@pytest.mark.parametrize("part", [np.s_[::2], np.s_[3::-1], np.s_[::-1]], ids=str)
+@pytest.mark.parametrize("nested", [False, True])
+def test_numpy_arrays_that_are_not_one_piece(part, nested):
+    """They are read, as copies; a write would be lost."""
+    taken = (lambda f: lambda x: f(x[0])) if nested else (lambda f: f)
+    given = (lambda x: [x]) if nested else (lambda x: x)
+    reads, writes = mx.hybridize(taken(lambda x: x * 2)), mx.hybridize(taken(lambda x: x.__iadd__(1)))
+    for _ in range(3):
+        base = np.arange(8, dtype=np.float32)
+        assert (reads(given(base[part])) == base[part] * 2).all()
+        assert (writes(given(base)) == np.arange(1, 9)).all() and base[0] == 1
+        with pytest.raises(ValueError, match="writes into .*, of which it has a copy"):
+            writes(given(base[part]))
+        assert (base == np.arange(1, 9)).all()
+
+
+def test_numpy_arrays_of_the_other_byte_order():
+    x = np.arange(4, dtype=np.dtype("f4").newbyteorder("S"))
+    reads = mx.hybridize(lambda x: x * 2)
+    for _ in range(3):
+        assert (reads(x) == [0, 2, 4, 6]).all()

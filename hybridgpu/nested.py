@@ -50,7 +50,8 @@ class Named(NamedTuple):
 
     @property
     def is_dict(self) -> bool:
-        return len(self.parts) == 1 and isinstance(self.parts[0], dict)
+        """Whether its part is a dictionary's: a named tuple may hold one, too."""
+        return isinstance(self.kind, _Default) or (isinstance(self.kind, type) and issubclass(self.kind, dict))
 
 
 class _Default(NamedTuple):

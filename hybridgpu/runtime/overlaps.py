@@ -76,7 +76,8 @@ def overlap_test(
             if a < b and (is_written or other):
                 conditions.append(f"at{a} < at{b} + {sizes[b]} and at{b} < at{a} + {sizes[a]}")
                 read |= {a, b}
-        fixed = sorted(_extent(p) for k, p in params.items() if is_written or k in positions)
+        others = [p for k, p in params.items() if (is_written or k in positions) and p._type.tensor.nbytes]
+        fixed = sorted(map(_extent, others))
         if fixed:
             names[f"begins{a}"] = [0, *(begin for begin, _ in fixed)]
             names[f"ends{a}"] = [0, *accumulate((end for _, end in fixed), max)]

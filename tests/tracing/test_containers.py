@@ -2,7 +2,7 @@
 """Containers around the arrays of a hybridized function: what it sees, and what its caller gets."""
 
 import dataclasses
-from collections import OrderedDict, defaultdict
+from collections import OrderedDict, defaultdict, namedtuple
 
 import pytest
 
@@ -55,6 +55,16 @@ def test_arguments_are_in_the_containers_that_they_were_given_in():
             assert names == [type(d).__name__, list(d)]
             assert total.asnumpy().tolist() == sum(d.values()).asnumpy().tolist()
     assert look._settings.names([Named(OrderedDict, [{"a": 0}])]) == ["d_a"]
+
+
+def test_a_named_tuple_of_one_dictionary():
+    one = namedtuple("One", ["held"])
+    doubled, x = mx.hybridize(lambda t: t.held["a"] * 2), nd.ones((2,))
+    for _ in range(2):
+        assert doubled(one({"a": x})).asnumpy().tolist() == [2, 2]
+    doubled._calls._graph = None  # prepared calls look for none
+    assert doubled(one({"a": x})).asnumpy().tolist() == [2, 2]
+    assert doubled._settings.names([Named(one, [{"a": 0}])]) == ["t0_a"]
 
 
 def test_a_result_that_is_no_container_holds_no_array():

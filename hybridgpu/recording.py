@@ -20,6 +20,7 @@ __all__ = [
     "set_recording",
     "set_training",
     "state",
+    "traces",
     "train_mode",
     "untraced",
 ]
@@ -32,6 +33,7 @@ class _State(threading.local):
 
 
 state = _State()
+traces: list[Any] = []  #: of all threads: whether there is one is asked faster than for that of this thread
 
 
 def is_recording() -> bool:

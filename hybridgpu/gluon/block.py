@@ -16,7 +16,7 @@ from ..ndarray import NDArray
 from ..ndarray import load as load_arrays
 from ..ndarray.serialization import write_arrays
 from ..provenance import advice, place, user_frame
-from ..recording import state
+from ..recording import state, traces
 from ..symbol import Symbol
 from ..util import _flags as np_flags
 from .forward import attribute_changed, trace_again
@@ -365,7 +365,7 @@ class Block:
 
     def _hg_call(self, args: tuple[Any, ...], compute: Callable[..., Any] | None = None) -> Any:
         """Hooks, and what they are around: ``forward``, or what computes the same."""
-        if state.trace is not None:
+        if traces and state.trace is not None:
             state.trace.blocks[id(self)] = self
         if self._forward_pre_hooks:
             for hook in list(self._forward_pre_hooks.values()):

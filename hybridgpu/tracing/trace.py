@@ -103,11 +103,13 @@ class TracedGraph(NamedTuple):
 def tracing(trace: Trace) -> Iterator[Trace]:
     """While entered, operators of this thread make nodes of ``trace``."""
     state = recording.state
+    recording.traces.append(trace)
     before, state.trace = state.trace, trace
     try:
         yield trace
     finally:
         state.trace = before
+        recording.traces.remove(trace)
 
 
 class Trace:

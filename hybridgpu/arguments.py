@@ -9,7 +9,35 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from .provenance import advice
 
-__all__ = ["meant", "taken_by", "unexpected"]
+__all__ = ["SPELLED", "add_taken", "meant", "taken_by", "unexpected"]
+
+
+#: arguments of operators and functions elsewhere -> here, of which the first that is taken is told
+SPELLED = {
+    "dim": ("axis", "axes"),
+    "dims": ("axes", "axis"),
+    "axis": ("dim", "axes"),
+    "axes": ("axis",),
+    "keepdim": ("keepdims",),
+    "kernel_size": ("kernel",),
+    "pool_size": ("kernel",),
+    "strides": ("stride",),
+    "padding": ("pad",),
+    "dilation": ("dilate",),
+    "groups": ("num_group",),
+    "channels": ("num_filter",),
+    "units": ("num_hidden",),
+    "num_classes": ("depth",),
+    "sections": ("num_outputs",),
+    "size": ("shape",),
+    "min": ("a_min",),
+    "max": ("a_max",),
+    "rate": ("p",),
+    "epsilon": ("eps",),
+    "negative_slope": ("slope",),
+    "repeats": ("reps",),
+    "device": ("ctx",),
+}
 
 
 def taken_by(klass: type, hidden: Sequence[str] = ()) -> list[str]:
@@ -51,3 +79,13 @@ def unexpected(klass: type, name: str, spelled: Mapping[str, Sequence[str]], hid
         f"{klass.__name__}.__init__() got an unexpected keyword argument '{name}'\n"
         + advice(f"{instead}{klass.__name__} takes {', '.join(names)}.")
     )
+
+
+def add_taken(error: TypeError, function: str, names: Sequence[str], given: Iterable[str]) -> None:
+    """End Python's error with what a function takes, where one of the names ``given`` in the call is none of its own."""
+    for name in given:
+        if name not in names and f"unexpected keyword argument '{name}'" in str(error):
+            text = meant(name, names, SPELLED)
+            instead = f"Write {text} instead; " if text else ""
+            taken = advice(f"{instead}{function} takes {', '.join(names)}.")
+            error.args = (f"{error}\n{taken}",)

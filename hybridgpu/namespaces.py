@@ -51,7 +51,8 @@ class Namespace(PackageModule):
                     raise
             text = f"module '{self.__name__}' has no attribute '{name}'"
             near = _similar(name, self._name)
-            raise AttributeError(f"{text}; did you mean {near}?" if near else text)
+            # with the name alone: Python would add its own guess
+            raise AttributeError(f"{text}; did you mean {near}?" if near else text, name=name)
         spelled = f"_{self._name}_{name}" if self._name in ("np", "npi", "npx") else name
         function = make_function(op, spelled, self._apply, self.__name__)
         setattr(self, name, function)
@@ -100,7 +101,7 @@ class Functions(PackageModule):
             if instead := self._instead(name):
                 raise AttributeError(f"{text}\n{instead}")
             near = difflib.get_close_matches(name, self._names(), 1, 0.8)
-            raise AttributeError(f"{text}; did you mean {near[0]}?" if near else text)
+            raise AttributeError(f"{text}; did you mean {near[0]}?" if near else text, name=name)
         function = _applied(definition, self._application(), name, self.__name__)
         function.__doc__ = self._documentation(name)
         setattr(self, name, function)
@@ -171,7 +172,14 @@ def _applied(definition: Callable[..., Any], application: Any, name: str, module
 
             with AttrScope(**attributes):
                 return definition(application, *args, **kwargs)
-        return definition(application, *args, **kwargs)
+        try:
+            return definition(application, *args, **kwargs)
+        except TypeError as error:
+            if kwargs and parameters[-1:] and parameters[-1].kind is not inspect.Parameter.VAR_KEYWORD:
+                from .arguments import add_taken
+
+                add_taken(error, name, [p.name for p in parameters], kwargs)
+            raise
 
     function.__name__ = function.__qualname__ = name
     function.__module__ = module

@@ -14,7 +14,7 @@ from ..ops.functions import OperatorSignature, bind
 from ..ops.record import Operator
 from ..provenance import advice
 
-__all__ = ["attribute_error", "make_method", "method_operator"]
+__all__ = ["attribute_error", "make_method", "method_names", "method_operator", "operator_methods"]
 
 #: what arrays of other libraries have -> what to write here
 _INSTEAD = {
@@ -72,13 +72,14 @@ _INSTEAD_OF_NP = {
 
 
 @lru_cache
-def _methods() -> dict[str, Operator]:
+def operator_methods() -> dict[str, Operator]:
+    """The operators whose records name a method, by its name."""
     return {op.method: op for op in OPERATORS.values() if op.method}
 
 
 def method_operator(name: str) -> Operator | None:
     """The operator whose record names ``name`` as a method."""
-    return _methods().get(name)
+    return operator_methods().get(name)
 
 
 def attribute_error(x: Any, name: str) -> AttributeError:
@@ -86,8 +87,14 @@ def attribute_error(x: Any, name: str) -> AttributeError:
     kind = "NDArray" if x._kind is None else "ndarray"
     text = f"'{kind}' object has no attribute '{name}'"
     instead = (_INSTEAD if x._kind is None else {**_INSTEAD, **_INSTEAD_OF_NP}).get(name)
-    # with the object alone: Python would add a guess at another name behind the advice
-    return AttributeError(f"{text}\n{advice(f'Write {instead}.')}", obj=x) if instead else AttributeError(text)
+    if not instead:
+        return AttributeError(text, name=name, obj=x)  # behind which Python guesses at another one
+    return AttributeError(f"{text}\n{advice(f'Write {instead}.')}", obj=x)
+
+
+def method_names() -> set[str]:
+    """Names of the NDArray methods that :func:`make_method` makes."""
+    return {*operator_methods(), *_WRITTEN, "split_v2"}
 
 
 def make_method(name: str) -> Callable[..., Any] | None:

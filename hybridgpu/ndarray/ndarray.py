@@ -617,6 +617,11 @@ class NDArray(OperatorMethods):
         setattr(NDArray, name, method)
         return getattr(self, name)
 
+    def __dir__(self) -> list[str]:
+        from .methods import method_names
+
+        return sorted({*super().__dir__(), *(method_names() if self._kind is None else ())})
+
 
 refuse(
     NDArray,

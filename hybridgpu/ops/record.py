@@ -14,7 +14,7 @@ import textwrap
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from ..arguments import meant
+from ..arguments import SPELLED, meant
 from ..base import MXNetError
 from ..compiler.ir import Builder, Node
 from ..compiler.ir.types import TensorType
@@ -37,32 +37,6 @@ __all__ = [
 ]
 
 Lower = Callable[..., "Node | Sequence[Node]"]
-
-#: arguments of operators elsewhere -> here, of which the first that the operator takes is told
-_SPELLED = {
-    "dim": ("axis", "axes"),
-    "dims": ("axes", "axis"),
-    "axis": ("dim", "axes"),
-    "axes": ("axis",),
-    "keepdim": ("keepdims",),
-    "kernel_size": ("kernel",),
-    "pool_size": ("kernel",),
-    "strides": ("stride",),
-    "padding": ("pad",),
-    "dilation": ("dilate",),
-    "groups": ("num_group",),
-    "channels": ("num_filter",),
-    "units": ("num_hidden",),
-    "num_classes": ("depth",),
-    "sections": ("num_outputs",),
-    "size": ("shape",),
-    "min": ("a_min",),
-    "max": ("a_max",),
-    "rate": ("p",),
-    "epsilon": ("eps",),
-    "negative_slope": ("slope",),
-    "repeats": ("reps",),
-}
 
 
 @dataclass(frozen=True, eq=False)
@@ -271,7 +245,7 @@ class Operator:
             f"{n} : {p.type_name}{'' if p.default is REQUIRED else f', optional, default={p.default}'}"
             for n, p in self.params.items()
         ]
-        instead = meant(name, self.params, _SPELLED)
+        instead = meant(name, self.params, SPELLED)
         error = self._unfit(
             f"Cannot find argument '{name}', Possible Arguments:\n----------------\n" + "\n".join(lines) + "\n",
             attributes,

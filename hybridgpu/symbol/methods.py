@@ -9,18 +9,23 @@ from typing import Any
 
 from ..base import MXNetError
 from ..misplaced import through_numpy
-from ..ndarray.methods import method_operator
+from ..ndarray.methods import method_operator, operator_methods
 from ..ops import OPERATORS
 from ..ops.functions import OperatorSignature, bind
 from ..provenance import advice
 
-__all__ = ["make_method"]
+__all__ = ["make_method", "method_names"]
 
 #: attributes that the method gives even where the program does not
 _GIVEN: dict[str, dict[str, Any]] = {"squeeze": {"axis": None}, "diag": {"k": 0}}
 #: methods that can be asked to share memory, which Symbols have none of
 _IN_PLACE = ("expand_dims", "flatten", "squeeze")
 _ONLY_SYMBOL = {"reshape": "Reshape", "broadcast_to": "broadcast_to", "astype": "Cast"}
+
+
+def method_names() -> set[str]:
+    """Names of the Symbol methods that :func:`make_method` makes."""
+    return {*operator_methods(), *_ONLY_SYMBOL, "split_v2"}
 
 
 def make_method(name: str) -> Callable[..., Any] | None:

@@ -172,8 +172,14 @@ class Symbol(OperatorMethods):
             raise absent
         text = f"'{type(self).__name__}' object has no attribute '{name}'"
         instead = _INSTEAD.get(name)
-        # with the object alone: Python would add a guess at another name behind the advice
-        raise AttributeError(f"{text}\n{advice(instead)}", obj=self) if instead else AttributeError(text)
+        if not instead:
+            raise AttributeError(text, name=name, obj=self)  # behind which Python guesses at another one
+        raise AttributeError(f"{text}\n{advice(instead)}", obj=self)
+
+    def __dir__(self) -> list[str]:
+        from .methods import method_names
+
+        return sorted({*super().__dir__(), *(method_names() if self._kind is None else ())})
 
     def __setattr__(self, name: str, value: Any) -> None:
         raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")

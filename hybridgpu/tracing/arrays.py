@@ -143,7 +143,7 @@ def _name(value: Value) -> str:
 def _refuses(what: str, instead: str = "") -> Any:
     def method(self: Any, *args: Any, **kwargs: Any) -> NoReturn:
         self._data.check()
-        raise needs_values(what, instead)
+        raise needs_values(what, instead, self._kind is not None)
 
     method.__doc__ = f"Raises TracingError: {what} needs values."
     return method
@@ -279,7 +279,7 @@ class Traced:
         return super().astype(dtype, **kwargs)  # type: ignore[misc]
 
     def __repr__(self) -> str:
-        extents = "x".join(map(str, self.shape))
+        extents = "x".join(map(str, self.shape)) or "()"
         return f"<traced {type(self).__name__.removeprefix('Traced')} {extents} {self._type.tensor.dtype.name} @{self.context}>"
 
     __str__ = __repr__

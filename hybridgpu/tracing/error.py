@@ -36,10 +36,17 @@ def tell_of_sharing(error: SharedMemoryError, told: bool) -> bool:
     return True
 
 
-def needs_values(what: str, instead: str = "") -> TracingError:
-    """The error for ``what``, which asks for the values of an array that has none yet."""
+def needs_values(what: str, instead: str = "", np: bool | None = None) -> TracingError:
+    """The error for ``what``, which asks for the values of an array that has none yet.
+
+    Args:
+        what: the user's program does.
+        instead: what to write, if the line does not tell.
+        np: whether it is an array of np; by default NumPy's array semantics decide.
+    """
     return not_traced(
-        f"{what} needs the values of an array, which are not known while a function is traced", instead or _instead()
+        f"{what} needs the values of an array, which are not known while a function is traced",
+        instead or _instead(is_np_array() if np is None else np),
     )
 
 
@@ -57,11 +64,10 @@ def not_traced(text: str, instead: str) -> TracingError:
     return TracingError("\n".join(lines))
 
 
-def _instead() -> str:
+def _instead(np: bool) -> str:
     """What fits the user's line: a branch, a loop, or arithmetic."""
     frame = user_place(sys._getframe(1))
     line = linecache.getline(frame.f_code.co_filename, frame.f_lineno) if frame is not None else ""
-    np = is_np_array()
     control, where = ("npx", "np.where") if np else ("nd.contrib", "nd.where")
     if re.match(r"\s*while\b", line):
         return f"Write {control}.while_loop(cond, func, loop_vars, max_iterations) for a loop that values end."

@@ -153,6 +153,8 @@ def np_function_or_host(
     host = function or _of_numpy(name)
 
     def declare(definition: Callable[..., Any]) -> Callable[..., Any]:
+        _name(definition, name)
+
         @wraps(definition)
         def operators_or_host(F: Any, *args: Any, **kwargs: Any) -> Any:
             if F.symbolic:
@@ -217,6 +219,7 @@ def falls_back(definition: Callable[..., Any]) -> bool:
 
 def _declare(table: dict[str, Callable[..., Any]], names: Sequence[str]) -> Callable[[_Definition], _Definition]:
     def declare(definition: _Definition) -> _Definition:
+        _name(definition, names[0])
         for name in names:
             if name in table:
                 raise AssertionError(f"function {name} is declared twice")
@@ -224,6 +227,11 @@ def _declare(table: dict[str, Callable[..., Any]], names: Sequence[str]) -> Call
         return definition
 
     return declare
+
+
+def _name(definition: Callable[..., Any], name: str) -> None:
+    """Give a definition the function's name, which Python's errors about arguments begin with."""
+    definition.__name__ = definition.__qualname__ = name.rpartition(".")[2]
 
 
 def short_name(operator: str) -> str:

@@ -50,6 +50,7 @@ def argument(parameter: inspect.Parameter, record: Operator | None) -> tuple[str
         kind = kind or attribute.annotation
     if parameter.annotation not in (parameter.empty, "Any", Any):
         kind = str(parameter.annotation)
+        text = text if "None" in kind else text.partition("; None")[0]
     if kind and parameter.default is None and "None" not in kind and kind != "Any":
         kind = f"{kind} | None"
     return kind, text
@@ -76,7 +77,16 @@ def documentation(name: str, table: dict[str, Callable[..., Any]], array: str) -
     if falls_back(definition):
         lines += ["", _FALLS_BACK]
     own = dict(_ENTRY.findall(written.pop("Args", "")))
-    given = [_line(p, record, array, own) for p in signature.parameters.values()]
+    made = getattr(definition, "operator", None)  # whose lines have types and defaults
+    whole = {}
+    if made is not None:
+        whole = {n: own[n] for n in made.params if n in own} | {
+            n: f"{array}. {own[n]}" for n in made.inputs if n in own
+        }
+    given = [
+        f"    {p.name}: {whole[p.name]}" if p.name in whole else _line(p, record, array, own)
+        for p in signature.parameters.values()
+    ]
     if any(given):
         lines += ["", "Args:", *filter(None, given)]
     lines += ["", "Returns:", written.pop("Returns", f"    {_returned(signature, record, array)}").rstrip()]

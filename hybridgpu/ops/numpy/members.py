@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from ...provenance import advice
@@ -317,6 +318,11 @@ _UNSUPPORTED = [
     "zeros_like",
 ]
 _INSTEAD = {"asscalar": "x.item()", "tostype": "x: arrays are dense", "norm": "np.linalg.norm(x)"}
+
+
+for _method in vars(Members).values():
+    if inspect.isfunction(_method):
+        _method.__qualname__ = _method.__name__  # with which Python's errors about arguments begin: not of arrays alone
 
 
 def unsupported(cls: type) -> None:

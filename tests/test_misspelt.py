@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Misspelt names and arguments: what an error, ``dir()`` and ``help()`` say about those that there are."""
+
+from __future__ import annotations
+
+import pytest
+
+import hybridgpu as mx
+from hybridgpu import nd, np, npx
+
+
+@pytest.mark.parametrize(
+    ("call", "text"),
+    [
+        (lambda: np.reshape(np.ones(2)), r"^reshape\(\) missing 1 required positional argument: 'newshape'$"),
+        (lambda: np.sqrt(), r"^sqrt\(\) missing 1 required positional argument: 'x'$"),
+        (lambda: np.linalg.inv(), r"^inv\(\) missing"),
+        (lambda: np.isclose(np.ones(2)), r"^isclose\(\) missing"),
+        (
+            lambda: np.ones(2, device="cpu"),
+            r"^ones\(\) got an unexpected keyword argument 'device'\nWrite ctx instead; ones takes sh",
+        ),
+        (
+            lambda: np.concatenate([np.ones(2)], dim=0),
+            r"^concatenate\(\) got .*\nWrite axis instead; concatenate takes seq, axis, out. \(test_misspelt.py:",
+        ),
+        (lambda: np.ones(2).sum(keepdim=True), r"^sum\(\) got an unexpected keyword argument 'keepdim'$"),
+    ],
+)
+def test_arguments_of_np(call, text):
+    with pytest.raises(TypeError, match=text):
+        call()
+
+
+@pytest.mark.parametrize("of_np", [False, True])
+def test_advice_of_a_trace_is_for_the_kind_of_the_array(of_np):
+    def clip(x):
+        return x if x.sum() > 0 else -x
+
+    with pytest.raises(
+        mx.TracingError, match=r"Write np.where.* or npx.cond" if of_np else r"Write nd.where.* or nd.contrib.cond"
+    ):
+        mx.hybridize(clip)(np.ones(2) if of_np else nd.ones(2))
+
+
+def test_a_traced_array_without_axes_says_so():
+    seen = []
+
+    @mx.hybridize
+    def total(x):
+        seen.append(f"{x.sum()}")
+        return x
+
+    total(np.ones(2))
+    assert seen == ["<traced ndarray () float32 @cpu(0)>"]
+
+
+@pytest.mark.parametrize("name", ["nd.softmx", "np.zeroes", "np.linalg.invv", "sym.softmx"])
+def test_one_guess_at_a_name_is_enough(name):
+    """Python prints one of its own behind an error that has the object."""
+    with pytest.raises(AttributeError, match="; did you mean ") as caught:
+        eval(name, {"nd": nd, "np": np, "sym": mx.sym})
+    assert caught.value.obj is None and caught.value.name == name.rpartition(".")[2]
+
+
+@pytest.mark.parametrize("x", [nd.ones((1,)), mx.sym.var("x")], ids=["NDArray", "Symbol"])
+def test_operators_are_listed_as_methods(x):
+    """For completion, and for Python's guess at a misspelt one."""
+    listed = dir(x)
+    assert {"sigmoid", "topk", "split_v2"} <= {*listed}
+    assert [n for n in listed if n != "handle" and not hasattr(x, n)] == []
+    with pytest.raises(AttributeError, match="'sigmoyd'$") as caught:
+        x.sigmoyd  # noqa: B018
+    assert caught.value.obj is x and caught.value.name == "sigmoyd"
+
+
+def test_help_of_npx_has_types_once():
+    text = npx.softmax.__doc__
+    assert "    data: ndarray. input array.\n" in text
+    assert "    axis: int, default -1. axis along" in text

@@ -459,7 +459,7 @@ def _with_scalar(name: str, word: str, reverse: bool) -> None:
         return function(b, scalar, data) if reverse else function(b, data, scalar)
 
     # named as in messages: 'in operator _plus_scalar(name="...")'
-    late = word in ("add", "sub", "mul", "div")  # of the others some values have arithmetic of their own
+    late = word not in ("mod", "power")  # some values of these have arithmetic of their own
     params = {
         "scalar": Double(1.0, "the other operand", varies=late),
         "is_int": Bool(True, "False: integers become float64"),

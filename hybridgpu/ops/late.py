@@ -84,7 +84,9 @@ class LateNumbers:
             late[name] = self._late(call, name, op.params[name], length)
         # late ones that the record requires are checked with a stand-in, which any number is as good for
         stand_in = {n: (1,) * len(v) if isinstance(v, tuple) else 1 for n, v in late.items()}
-        return Values({**op.parse({**constants, **stand_in}).as_dict(), **late})
+        # None that was parsed is not what None in a program is: element types would become float64
+        chosen = {n: v for n, v in constants.items() if v is not None or op.params[n].default is not None}
+        return Values({**op.parse({**chosen, **stand_in}).as_dict(), **late})
 
     def _late(self, call: int, name: str, param: Param, count: int) -> Late | tuple[Late, ...]:
         if isinstance(param, (Floats, Shape)):

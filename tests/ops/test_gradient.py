@@ -143,7 +143,7 @@ FAR = [-1e3, -100, -1, 0, 0, 1, 100, 1e3]
 #: slopes that are infinite there, and quotients that are 0 / 0 in MXNet, too
 POLES = """
 cbrt sqrt _rmod_scalar prod nanprod _power broadcast_power norm _linalg_gelqf _npi_cbrt _npi_sqrt _npi_rmod_scalar _np_prod
-_npi_nanprod _npi_power _npi_norm _npi_svd _contrib_RROIAlign
+_npi_nanprod _npi_power _npi_norm _npi_qr _npi_svd _contrib_RROIAlign
 """.split()
 
 

@@ -278,7 +278,9 @@ _SCALAR = {
 
 
 def _number_of(b: Builder, x: Node, scalar: float | Late) -> Node:
-    return b.full(x.shape, bool(scalar), bool_) if x.dtype is bool_ else scalar_node(b, x, scalar)
+    if x.dtype is bool_ and not isinstance(scalar, Late):
+        return b.full(x.shape, bool(scalar), bool_)
+    return scalar_node(b, x, scalar)
 
 
 def _with_scalar(name: str, word: str, reverse: bool) -> None:
@@ -300,12 +302,8 @@ def _with_scalar(name: str, word: str, reverse: bool) -> None:
             return bool_
         return None if dtypes[0] is None else type_of(dtypes[0], p.is_int)
 
-    late = word in (
-        "add",
-        "subtract",
-        "multiply",
-        "true_divide",
-    )  # of the others some values have arithmetic of their own
+    # of the others some values have arithmetic or errors of their own
+    late = word in (*_COMPARISONS, "add", "subtract", "multiply", "true_divide", "copysign")
     samples = [sample(None, {"scalar": 2}), sample(None, {"scalar": 1.75, "is_int": False})]
     if word not in _POSITIVE:
         samples.append(sample(None, {"scalar": -3}))

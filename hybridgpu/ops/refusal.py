@@ -121,7 +121,8 @@ def _function(op: Operator) -> str:
     return ""
 
 
-_NO_AXIS = re.compile(r"\b[Aa]x[ie]s\b.*?-?\d+.*\b([Ee]xceeds|out of (bounds|range))\b|axis must be in the range")
+_NO_AXIS = re.compile(r"\b[Aa]x[ie]s\b.*?-?\d+.*\b([Ee]xceeds|out of (bounds|range))\b")
+_NUMBER_OF_AXES = re.compile(r"\barray of (?:dimension )?(\d+)")
 
 
 def _by_words(text: str, names: Sequence[str], shapes: Sequence[tuple[int, ...] | None]) -> str:
@@ -129,11 +130,13 @@ def _by_words(text: str, names: Sequence[str], shapes: Sequence[tuple[int, ...] 
     if not shapes or None in shapes:
         return ""
     known = [shape for shape in shapes if shape is not None]
-    if "could not be broadcast together" in text:
+    if "could not be broadcast together" in text and len(known) > 1:  # else with a shape that is an attribute
         return _broadcast(names, known)
     if _NO_AXIS.search(text) and known[0]:
-        count = len(known[0])
-        return f"{names[0]} of shape {known[0]} has {_axes(count)}: write one of {-count} to {count - 1}."
+        told = _NUMBER_OF_AXES.search(text)
+        count = int(told[1]) if told else len(known[0])
+        whose = f"{names[0]} of shape {known[0]}" if count == len(known[0]) else "The result"
+        return f"{whose} has {_axes(count)}: write one of {-count} to {count - 1}."
     if "Incompatible input shape" in text and len(known) > 1:
         return "Arrays that are joined have the same sizes along every axis but the joined one: reshape or slice them."
     if "Cannot reshape array of size" in text:

@@ -25,6 +25,8 @@ SAID = {
         "_npi_normal(input1: float32[2,3], input2: float32[4]), np.random.normal",
         "Sizes of axes, counted from the last one, are equal",
     ),
+    "np.random.normal(y, 1.0, size=(3,))": ("_npi_normal(input1: float32[4]), np.random.normal", "with shapes [4] [3]"),
+    "np.stack([x, x], axis=5)": ("_npi_stack(", "The result has 3 axes: write one of -3 to 2."),
     "np.matmul(x, x)": (
         "_npi_matmul(a: float32[2,3], b: float32[2,3]), np.matmul",
         "The sum of products needs axis 1 of a (3) as long as axis 0 of b (2): transpose one of them, such as b.T.",
@@ -111,3 +113,10 @@ def test_legacy_functions_say_the_same():
             mx.nd.broadcast_add(x, y)
         with pytest.raises(mx.MXNetError, match="has 2 axes: write one of -2 to 1"):
             mx.nd.softmax(x, axis=4)
+
+
+def test_nothing_is_said_that_is_not_so():
+    """A new axis may stand behind the last one."""
+    with pytest.raises(mx.MXNetError, match="axis must be in the range") as caught:
+        np.expand_dims(np.ones((2, 3)), 3)
+    assert "write one of" not in str(caught.value) and np.expand_dims(np.ones((2, 3)), 2).shape == (2, 3, 1)

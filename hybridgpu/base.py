@@ -124,6 +124,14 @@ def show_as(package: str) -> None:
 class MXNetError(RuntimeError):
     """Any error that MXNet's core would have raised: shapes, types, attributes, files."""
 
+    def __reduce__(self) -> Any:
+        found = super().__reduce__()
+        return (_error, *found[1:]) if type(self) is MXNetError else found
+
+
+def _error(*args: Any) -> MXNetError:
+    return MXNetError(*args)
+
 
 class NotImplementedForSymbol(MXNetError, NotImplementedError):
     """An array-only function or operator was used on a Symbol.

@@ -140,7 +140,7 @@ class Block:
             attribute_changed(self, name, existing, value)
 
     def __getstate__(self) -> dict[str, Any]:
-        """What copies and pickles hold: nothing that is of this object alone."""
+        """The attributes for copies and pickles: without the prepared call, and without what was traced through this object."""
         return {k: v for k, v in self.__dict__.items() if k not in ("_hg_fast", "_hg_readers")}
 
     # -- names

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Misspelt names and arguments: what an error, ``dir()`` and ``help()`` say about those that there are."""
+"""Misspelt names and arguments, and other slips: what an error, ``dir()`` and ``help()`` say."""
 
 from __future__ import annotations
 
@@ -78,3 +78,14 @@ def test_help_of_npx_has_types_once():
     text = npx.softmax.__doc__
     assert "    data: ndarray. input array.\n" in text
     assert "    axis: int, default -1. axis along" in text
+
+
+@pytest.mark.parametrize("array", [nd.ones((2,)), np.ones(2)], ids=["nd", "np"])
+def test_writing_what_is_recorded_says_what_to_write(array):
+    array.attach_grad()
+    with mx.autograd.record():
+        y = array * 2
+        with pytest.raises(
+            mx.MXNetError, match=r"(?s)inside a record section\.\nWrite y = y \+ x for y \+= x; .* \(test_misspelt.py:"
+        ):
+            y += 1

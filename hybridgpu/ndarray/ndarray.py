@@ -140,7 +140,8 @@ def refuse_in_place(x: NDArray) -> None:
         raise MXNetError(
             "Assigning to NDArrays that are already in a computational graph will cause undefined behavior when evaluating "
             "gradients. Please call backward first to clear the graph or do this out side of a record section. Also note that "
-            "you cannot use inplace operations like +=, *=, relu(x, out=x), y[idx]=x, etc inside a record section."
+            "you cannot use inplace operations like +=, *=, relu(x, out=x), y[idx]=x, etc inside a record section.\n"
+            + advice("Write y = y + x for y += x; make y[idx] = x of nd.where, nd.concat or np.where, np.concatenate.")
         )
 
 

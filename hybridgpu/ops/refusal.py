@@ -70,7 +70,7 @@ def add_details(error: Exception, op: Operator, values: Values, names: Sequence[
     shown = (f"{n}: {_shown(g)}" for n, g in zip(names, given, strict=False))
     found = f"\nin operator {op.name}({', '.join(shown)}){_function(op)}"
     shapes = [shape_of(g) for g in given]
-    instead = getattr(error, _INSTEAD, "") or _fitting(op, values, shapes) or _by_words(str(error), names, shapes)
+    instead = getattr(error, _INSTEAD, "") or _fitting(op, values, shapes) or _by_words(op, str(error), names, shapes)
     return f"{found}\n{instead}" if instead else found
 
 
@@ -125,7 +125,7 @@ _NO_AXIS = re.compile(r"\b[Aa]x[ie]s\b.*?-?\d+.*\b([Ee]xceeds|out of (bounds|ran
 _NUMBER_OF_AXES = re.compile(r"\barray of (?:dimension )?(\d+)")
 
 
-def _by_words(text: str, names: Sequence[str], shapes: Sequence[tuple[int, ...] | None]) -> str:
+def _by_words(op: Operator, text: str, names: Sequence[str], shapes: Sequence[tuple[int, ...] | None]) -> str:
     """What to write, for faults that many operators share: MXNet's words tell which it is."""
     if not shapes or None in shapes:
         return ""
@@ -139,6 +139,12 @@ def _by_words(text: str, names: Sequence[str], shapes: Sequence[tuple[int, ...] 
         return f"{whose} has {_axes(count)}: write one of {-count} to {count - 1}."
     if "Incompatible input shape" in text and len(known) > 1:
         return "Arrays that are joined have the same sizes along every axis but the joined one: reshape or slice them."
+    if op.name in ("stack", "_npi_stack") and "Incompatible attr" in text:
+        other = next((k for k, shape in enumerate(known) if shape != known[0]), 0)
+        return (
+            f"Arrays that are stacked have one shape, but {names[0]} has {known[0]} and {names[other]} {known[other]}: "
+            "reshape or slice them, or join them by concat or concatenate."
+        )
     if "Cannot reshape array of size" in text:
         return "A shape with as many elements fits; -1 in it stands for the size that follows from the others."
     return ""

@@ -40,6 +40,10 @@ SAID = {
     "np.cumsum(x, axis=5)": ("_np_cumsum(", "has 2 axes: write one of -2 to 1."),
     "np.concatenate([x, y])": ("_npi_concatenate(", "Arrays that are joined have the same sizes along every axis but"),
     "np.vstack([x, y])": ("_npi_vstack(arg0: float32[2,3], arg1: float32[4]), np.vstack", "Arrays that are joined"),
+    "np.stack([y, y, x])": (
+        "_npi_stack(arg0: float32[4], arg1: float32[4], arg2: float32[2,3]), np.stack",
+        "Arrays that are stacked have one shape, but arg0 has (4,) and arg2 (2, 3): reshape or slice them, or join",
+    ),
     "x.reshape(5, 5)": (
         "_np_reshape(",
         "A shape with as many elements fits; -1 in it stands for the size that follows",

@@ -31,7 +31,7 @@ from .ndarray.versions import exchanging, is_versioned, pinned
 from .nested import Named, Static, flatten_tree, regroup
 from .provenance import advice, block_scope, place, user_frame
 from .runtime.cached_op import CachedOp
-from .runtime.flags import FLAGS, check_flags, manner_of
+from .runtime.flags import FLAGS, check_flags, manner_of, no_flag
 from .runtime.traced_calls import TracedCalls, static_value
 from .tracing.error import SharedMemoryError, tell_of_sharing
 from .util import is_np_array
@@ -221,7 +221,7 @@ class _Settings:
     def __init__(self, function: Callable[..., Any], static: Iterable[str], flags: dict[str, Any]) -> None:
         for name in flags:
             if name not in FLAGS:
-                raise MXNetError(f"hybridize() has no flag {name}; there are {', '.join(FLAGS)}")
+                raise MXNetError(no_flag(name))
         check_flags(flags)
         self.manner = manner_of(flags)
         self.flags = flags

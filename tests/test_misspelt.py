@@ -89,3 +89,22 @@ def test_writing_what_is_recorded_says_what_to_write(array):
             mx.MXNetError, match=r"(?s)inside a record section\.\nWrite y = y \+ x for y \+= x; .* \(test_misspelt.py:"
         ):
             y += 1
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "text"),
+    [
+        (lambda: nd.array([1], ctx="cpu"), AttributeError, r"Write mx.cpu\(\) or mx.gpu\(i\). \(test_misspelt.py:"),
+        (
+            lambda: mx.hybridize(abs, statc_alloc=True),
+            mx.MXNetError,
+            r"no flag statc_alloc; did you mean static_alloc\?$",
+        ),
+        (lambda: (nd.ones(2) * 2).backward(), mx.MXNetError, r"arrays that x.attach_grad\(\) was called for"),
+        (lambda: mx.gluon.HybridBlock()(nd.ones(2)), NotImplementedError, "defines neither hybrid_forward"),
+        (lambda: mx.gluon.Block()(nd.ones(2)), NotImplementedError, "does not define forward"),
+    ],
+)
+def test_slips(call, error, text):
+    with pytest.raises(error, match=text):
+        call()

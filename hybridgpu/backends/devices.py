@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from ..context import Context
+from ..provenance import advice
 from .base import Backend
 from .memory import copy
 
@@ -146,8 +147,13 @@ def device_of(ctx: Context) -> Device:
     Raises:
         MXNetError: a GPU that is not there; the message says what was looked for.
     """
-    if ctx.device_typeid != 2:
-        return _host
+    try:
+        if ctx.device_typeid != 2:
+            return _host
+    except AttributeError as error:  # the error is MXNet's
+        if isinstance(ctx, str):
+            error.args = (f"{error}\n{advice('Write mx.cpu() or mx.gpu(i).')}",)
+        raise
     found = _gpus.get(ctx.device_id)
     if found is None:
         if _gpu_factory is not None:

@@ -380,7 +380,7 @@ class Block:
 
     def forward(self, *args: Any) -> Any:
         """What the block computes; to be overridden."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} does not define forward(self, x, ...)")
 
     def register_op_hook(self, callback: Callable[..., None], monitor_all: bool = False) -> None:
         """Call ``callback(name, operator, array)`` for results inside hybridized children."""

@@ -278,7 +278,9 @@ class HybridBlock(Block):
     @to_be_defined
     def hybrid_forward(self, F: Any, x: Any, *args: Any, **kwargs: Any) -> Any:
         """What the block computes, with ``F`` the module ``nd`` or ``sym``; to be overridden."""
-        raise NotImplementedError
+        raise NotImplementedError(
+            f"{type(self).__name__} defines neither hybrid_forward(self, F, x, ...) nor forward(self, x, ...)"
+        )
 
     # -- tracing
 

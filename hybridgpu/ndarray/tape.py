@@ -27,6 +27,7 @@ from ..compiler.passes.differentiate import differentiate
 from ..compiler.reference import Interpreter
 from ..context import Context
 from ..ops.mutation import backward_order
+from ..provenance import advice
 from ..recording import GradientInfo, history, state
 from .ndarray import NDArray, wrap
 from .placing import zeros_on
@@ -398,7 +399,10 @@ def backward(
     """
     infos: list[Any] = list(map(history, heads))
     if any(i is None for i in infos):
-        raise MXNetError(f"Check failed: !AGInfo::IsNone(*i): {NOT_RECORDED}")
+        marked = advice(
+            "Gradients go to parameters, and to arrays that x.attach_grad() was called for before they were used."
+        )
+        raise MXNetError(f"Check failed: !AGInfo::IsNone(*i): {NOT_RECORDED}\n{marked}")
     if len(infos) == 1 and variables is None and train_mode and not create_graph and head_grads[0] is None:
         node = infos[0].node
         if node is not None and node.sweep(retain_graph):

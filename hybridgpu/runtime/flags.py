@@ -11,7 +11,7 @@ from ..base import MXNetError
 from ..ops.params import Bool
 from ..provenance import user_frame
 
-__all__ = ["FLAGS", "check_flags", "manner_of", "warn_of_unused"]
+__all__ = ["FLAGS", "check_flags", "manner_of", "no_flag", "warn_of_unused"]
 
 _SWITCHES = ("static_alloc", "static_shape", "background")
 _SIZES = ("inline_limit", "forward_bulk_size", "backward_bulk_size")  #: of MXNet's engine; checked, and of no effect
@@ -51,7 +51,6 @@ def check_flags(flags: Mapping[str, Any]) -> None:
 
 def warn_of_unused(backend: str | None, others: dict[str, Any]) -> None:
     """Say which arguments of ``hybridize`` are without effect."""
-    import difflib
     import warnings
 
     if backend is not None:
@@ -63,9 +62,16 @@ def warn_of_unused(backend: str | None, others: dict[str, Any]) -> None:
         )
     for name in others:
         if name != "backend_opts":
-            near = difflib.get_close_matches(name, FLAGS, 1, 0.7)
-            hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(FLAGS)}."
-            warnings.warn(f"hybridize() has no flag {name}; {hint}", stacklevel=user_frame())
+            warnings.warn(no_flag(name), stacklevel=user_frame())
+
+
+def no_flag(name: str) -> str:
+    """What to say of an argument of ``hybridize`` that it does not take."""
+    import difflib
+
+    near = difflib.get_close_matches(name, FLAGS, 1, 0.7)
+    hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(FLAGS)}."
+    return f"hybridize() has no flag {name}; {hint}"
 
 
 def _is_set(name: str, flags: Mapping[str, Any]) -> bool:

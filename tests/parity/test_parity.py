@@ -171,6 +171,11 @@ DIFFERENCES: dict[str, dict[str, tuple[str, str]]] = {
             "'__wd_mult__': '1.0', 'lr_mult': '1.0', 'wd_mult': '1.0'}",
             "the order is that of a C++ hash table",
         ),
+        "gluon.Block()(nd.ones(1))": ("NotImplementedError: Block does not define forward(self, x, ...)", MORE),
+        "gluon.HybridBlock()(nd.ones(1))": (
+            "NotImplementedError: HybridBlock defines neither hybrid_forward(self, F, x, ...) nor forward(self, x, ...)",
+            MORE,
+        ),
         "mx.init.create('xavier')": ("Xavier(rnd_type='uniform', factor_type='avg', magnitude=3)", MORE),
     },
     "numpy_symbol": {

@@ -53,6 +53,8 @@ LINES = {
     "nd.sum(a, axis='x')": 'Argument "axis" to "sum" has incompatible type "str"',
     "nd.rellu(a)": 'Module has no attribute "rellu"',
     "np.summ(x)": 'Module has no attribute "summ"',
+    "a.rellu()": '"NDArray" has no attribute "rellu"',
+    "x.reshap(3)": '"ndarray" has no attribute "reshap"',
     "mx.gluom": 'Module has no attribute "gluom"',
     "nd.relu(s)": 'Argument 1 to "relu" has incompatible type "Symbol"; expected "NDArray"',
 }

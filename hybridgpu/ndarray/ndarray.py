@@ -608,15 +608,17 @@ class NDArray(OperatorMethods):
     def __abs__(self) -> NDArray:
         return self.abs()  # type: ignore[no-any-return]
 
-    def __getattr__(self, name: str) -> Any:
-        """Operators as methods, made at first use."""
-        from .methods import attribute_error, make_method
+    if not TYPE_CHECKING:  # checkers know the members, and tell of misspelt ones
 
-        method = make_method(name)
-        if method is None:
-            raise attribute_error(self, name)
-        setattr(NDArray, name, method)
-        return getattr(self, name)
+        def __getattr__(self, name: str) -> Any:
+            """Operators as methods, made at first use."""
+            from .methods import attribute_error, make_method
+
+            method = make_method(name)
+            if method is None:
+                raise attribute_error(self, name)
+            setattr(NDArray, name, method)
+            return getattr(self, name)
 
     def __dir__(self) -> list[str]:
         from .methods import method_names

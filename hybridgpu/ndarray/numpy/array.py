@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -285,10 +285,12 @@ class ndarray(Members, NDArray):  # type: ignore[misc]
     def _function(self, name: str) -> Any:
         return self._F.function(name)
 
-    def __getattr__(self, name: str) -> Any:
-        from ..methods import attribute_error
+    if not TYPE_CHECKING:  # checkers know the members, and tell of misspelt ones
 
-        raise attribute_error(self, name)
+        def __getattr__(self, name: str) -> Any:
+            from ..methods import attribute_error
+
+            raise attribute_error(self, name)
 
 
 ndarray._kind = ndarray

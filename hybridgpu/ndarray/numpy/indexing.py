@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from math import prod
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -216,7 +216,8 @@ _SCALAR = "scalar tensor can only accept `()` as index"
 def _readable(k: Any) -> Any:
     """A part of a key: lists of bool and NumPy's masks as arrays of NumPy, bounds of slices as integers."""
     if isinstance(k, slice):
-        return slice(*(int(b.item()) if isinstance(b, NDArray) else b for b in (k.start, k.stop, k.step)))
+        bounds = (k.start, k.stop, k.step)
+        return slice(*[int(cast("Any", b).item()) if isinstance(b, NDArray) else b for b in bounds])
     if isinstance(k, list):
         try:
             found = np.asarray(k)

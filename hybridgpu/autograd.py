@@ -20,6 +20,7 @@ from . import recording
 from .base import MXNetError, NotImplementedForSymbol
 from .misplaced import is_symbol
 from .ndarray import tape
+from .ndarray.apply import zeros_like
 from .ndarray.ndarray import NDArray
 from .ndarray.types import ArrayType
 from .provenance import advice
@@ -119,7 +120,7 @@ def grad(
         infos.append(info)
     retain = create_graph if retain_graph is None else retain_graph
     results = tape.backward(found, grads, infos, retain, create_graph, train_mode)
-    return [v.zeros_like() if g is None else g for v, g in zip(wanted, results, strict=True)]
+    return [zeros_like(v.as_nd_ndarray()) if g is None else g for v, g in zip(wanted, results, strict=True)]
 
 
 def get_symbol(x: NDArray) -> Any:

@@ -13,6 +13,7 @@ from typing import Any
 from .. import autograd
 from ..autograd import mark_variables, set_recording, set_training
 from ..ndarray import NDArray
+from ..ndarray.apply import zeros_like
 
 __all__ = [
     "TrainingStateScope",
@@ -98,7 +99,7 @@ def grad_and_loss(
         variables = [args[k] for k in chosen]
         for x in variables:
             assert isinstance(x, NDArray), "type of autograd input should NDArray."
-        gradients = [x.zeros_like() for x in variables]
+        gradients = [zeros_like(x) for x in variables]
         mark_variables(variables, gradients)
         with train_section():
             outputs = func(*args)

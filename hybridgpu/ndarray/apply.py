@@ -34,7 +34,7 @@ from .ndarray import NDArray, in_place_recorded, refuse_in_place, wrap
 from .tape import Function, FunctionCall, Pullback, blend, tracked
 from .versions import before_write, latest
 
-__all__ = ["apply", "apply_function", "first_target", "forget_graphs", "operator_graph"]
+__all__ = ["apply", "apply_function", "first_target", "forget_graphs", "operator_graph", "zeros_like"]
 
 _graphs: dict[Any, tuple[Graph, bool]] = {}
 _functions: dict[Any, Function] = {}
@@ -265,6 +265,12 @@ def _in_precision(op: Operator, values: Values, inputs: Sequence[NDArray]) -> Se
         x if x._type.dtype is d else apply(cast, [x], cast.parse({"dtype": d.name}))
         for x, d in zip(inputs, dtypes, strict=True)
     ]
+
+
+def zeros_like(x: NDArray) -> Any:
+    """Zeros in the shape, the type and the class of an array; a recorded operator, so that gradients are zeros as well."""
+    op = OPERATORS["zeros_like"]
+    return apply(op, (x,), op.parse({}), kind=x._kind)
 
 
 def forget_graphs() -> None:

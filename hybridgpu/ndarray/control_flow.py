@@ -8,7 +8,7 @@ from typing import Any
 from ..nested import flatten, regroup
 from ..ops import OPERATORS
 from ..recording import state
-from .apply import apply
+from .apply import apply, zeros_like
 from .ndarray import NDArray
 
 __all__ = ["cond", "foreach", "isfinite", "isinf", "isnan", "while_loop"]
@@ -121,8 +121,7 @@ def while_loop(
             )
         rest = bound - len(rows)
         if rest:
-            op = OPERATORS["zeros_like"]
-            rows += [apply(op, (rows[0],), op.parse({}), kind=rows[0]._kind)] * rest
+            rows += [zeros_like(rows[0])] * rest
         stacked.append(_joined("stack", rows))
     return regroup(stacked, out_form), variables[0] if single else variables
 

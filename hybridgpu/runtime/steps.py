@@ -11,7 +11,7 @@ from ..compiler.ir.graph import RANDOM_STATE
 from ..compiler.primitives import builder
 from ..context import Context
 from ..generator import next_state, position, set_position
-from ..ndarray.apply import apply
+from ..ndarray.apply import apply, zeros_like
 from ..ndarray.ndarray import NDArray, wrap
 from ..ndarray.tape import Function, FunctionCall, backward
 from ..symbol.inference import Inference
@@ -116,7 +116,7 @@ class Steps:
             found = []
             for k, (x, entry) in enumerate(zip(inputs, node.inputs, strict=True)):
                 if k not in states:
-                    found.append(x.zeros_like() if x.grad is None else x.grad)
+                    found.append(zeros_like(x) if x.grad is None else x.grad)
                     _add(cotangents, entry, found[-1])
             yield node, found
 

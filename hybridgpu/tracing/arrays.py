@@ -234,8 +234,7 @@ class Traced:
     def copy(self, *args: Any, **kwargs: Any) -> Any:
         """A value of its own."""
         trace: Trace = self._data.trace
-        t = self._type.tensor
-        return trace.wrap(Value(trace, node("_copy", [self._data.symbol()])), t.shape, t.dtype, self._kind)
+        return trace.result(node("_copy", [self._data.symbol()]), self._type and self._type.tensor, self._kind)
 
     # -- views
 
@@ -274,7 +273,7 @@ class Traced:
 
     def astype(self, dtype: Any, copy: bool = True, **kwargs: Any) -> Any:
         """Another element type."""
-        if not copy and dtype_of(dtype) is self._type.tensor.dtype:
+        if not copy and self._type is not None and dtype_of(dtype) is self._type.tensor.dtype:
             return self
         return super().astype(dtype, **kwargs)  # type: ignore[misc]
 

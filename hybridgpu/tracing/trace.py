@@ -322,13 +322,14 @@ class Trace:
             parts = [self._stopped(s, t) for s, t in zip(parts, results, strict=True)]
         if out is not None:
             return self._write_out(op, parts, results, out, exact=bool(inputs))
-        arrays = [self._result(s, t, kind) for s, t in zip(parts, results, strict=True)]
+        arrays = [self.result(s, t, kind) for s, t in zip(parts, results, strict=True)]
         return arrays[0] if len(arrays) == 1 else arrays
 
     def _tensor(self, x: Any) -> TensorType | None:
         return None if x._type is None else x._type.tensor
 
-    def _result(self, symbol: Symbol, t: TensorType | None, kind: type[NDArray] | None) -> Any:
+    def result(self, symbol: Symbol, t: TensorType | None, kind: type[NDArray] | None) -> Any:
+        """What stands for the array of a symbol; without a type its shape depends on values."""
         if t is not None:
             return self.wrap(Value(self, symbol), t.shape, t.dtype, kind)
         cls: Any = unknown_class(traced_class(kind or NDArray))
@@ -388,9 +389,10 @@ class Trace:
         for k, (target, t) in enumerate(zip(targets, types, strict=True)):
             if not isinstance(target, NDArray):
                 raise TypeError(f"out must be an NDArray or a list of them, not {type(target)}")
-            own = self.lift(target)._type.tensor
-            if t is None:
-                raise not_traced(f"the shape of {op.name}'s result depends on values", "Leave out= away.")
+            own = self._tensor(self.lift(target))
+            if t is None or own is None:
+                written = "out" if own is None else "result"
+                raise not_traced(f"the shape of {op.name}'s {written} depends on values", "Leave out= away.")
             if own.shape != t.shape or (exact and own.dtype is not t.dtype):
                 expected, got = (
                     (shape_text(t.shape), shape_text(own.shape))
@@ -476,7 +478,7 @@ class Trace:
             made, t = Symbol([head]), self.type_of(head)
             if self.recording and not recording.state.recording:
                 made = self._stopped(made, t)
-            results.append(self._result(made, t, numpy_class() if symbol._kind is not None else None))
+            results.append(self.result(made, t, numpy_class() if symbol._kind is not None else None))
         return results
 
     # -- the result

@@ -181,6 +181,22 @@ def test_grad_leaves_buffers_alone_and_returns_lists():
     assert x.grad.asscalar() == 0
 
 
+@pytest.mark.parametrize("create_graph", [False, True])
+@pytest.mark.parametrize("module", [nd, mx.np], ids=["nd", "np"])
+def test_gradients_that_nothing_reaches_are_zeros(module, create_graph):
+    x, z = module.ones((2, 3)), module.ones((3,))
+    x.attach_grad()
+    z.attach_grad()
+    with mx.util.np_array(module is mx.np), autograd.record():
+        y = x * x
+        found = autograd.grad(y, [x, z], create_graph=create_graph, retain_graph=True)
+    assert [type(g) for g in found] == [nd.NDArray] * 2  # in np mode as well, as in MXNet
+    assert [g.asnumpy().tolist() for g in found] == [[[2, 2, 2]] * 2, [0, 0, 0]]
+    if create_graph:
+        found[1].backward()
+        assert z.grad.asnumpy().tolist() == [0, 0, 0]
+
+
 def test_grad_of_an_intermediate_value():
     x = attached([2.0])
     with autograd.record():

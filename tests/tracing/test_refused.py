@@ -130,6 +130,28 @@ def test_the_extents_of_a_mask_are_not_known():
         refused(x)
 
 
+@pytest.mark.parametrize(
+    ("use", "expected"),
+    [
+        (lambda y, x: y.copy() + 1, [[4, 5], [6, 7]]),
+        (lambda y, x: y.astype("float32", copy=False) + 1, [[4, 5], [6, 7]]),
+        (lambda y, x: y.__imul__(2), "shape of .*out depends on values"),
+        (lambda y, x: nd.exp(x, out=y), "shape of exp's out depends on values"),
+        (lambda y, x: x.__iadd__(y), "shape of .*result depends on values"),
+        (lambda y, x: y.__setitem__(0, 1), "depends on values"),
+        (lambda y, x: y.as_np_ndarray(), "depends on values"),
+    ],
+)
+def test_uses_of_an_array_whose_extents_are_not_known(use, expected):
+    net = net_of(lambda x: use(nd.contrib.boolean_mask(x, x[:, 0] > 1), x))
+    x = nd.array([[1, 2], [3, 4], [5, 6]])
+    if isinstance(expected, list):
+        assert net(x).asnumpy().tolist() == expected
+    else:
+        with pytest.raises(mx.TracingError, match=expected):
+            net(x)
+
+
 class Reading(gluon.HybridBlock):
     """Runs in MXNet 1.9.1, operator by operator."""
 

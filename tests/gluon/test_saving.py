@@ -6,6 +6,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import hybridgpu as mx
 from hybridgpu import gluon, nd
 from hybridgpu.gluon import nn
 
@@ -56,3 +57,25 @@ def test_other_structure_is_refused(tmp_path):
     net.save(str(tmp_path / "pair"))
     with pytest.raises(KeyError):
         nn.Dense(3).load(str(tmp_path / "pair"))
+
+
+@pytest.mark.parametrize("numpy_mode", [False, True])
+def test_what_differs_between_contexts_is_saved_as_its_mean(tmp_path, numpy_mode):
+    file, devices = str(tmp_path / "norm.params"), [mx.cpu(0), mx.cpu(1), mx.cpu(2)]
+    with mx.util.np_array(numpy_mode):
+        net = gluon.nn.BatchNorm(in_channels=2)
+        net.initialize(ctx=devices)
+        for x, value in zip(net.running_mean.list_data(), (1, 3, 8), strict=True):
+            x[:] = value
+        net.save_parameters(file)
+        net.hybridize()
+        net((mx.np if numpy_mode else nd).ones((1, 2)))
+        net.export(str(tmp_path / "norm"))
+        net.running_mean.reset_ctx(devices[:2])
+        found = [x.asnumpy().tolist() for x in net.running_mean.list_data()]
+        kinds = {type(x) for x in net.running_mean.list_data()}
+    assert found == [[4, 4], [4, 4]]
+    assert kinds == {mx.np.ndarray if numpy_mode else nd.NDArray}
+    assert nd.load(file)["running_mean"].asnumpy().tolist() == [4, 4]
+    exported = nd.load(str(tmp_path / "norm-0000.params"))
+    assert [v.asnumpy().tolist() for k, v in exported.items() if "running_mean" in k] == [[4, 4]]

@@ -511,8 +511,12 @@ class Parameter:
             g.as_nd_ndarray()[:] = 0
 
     def _reduce(self) -> NDArray:
-        """One copy on the host."""
-        return self.list_data()[0].copyto(cpu()) if self._data else self.data()
+        """One copy on the host: the mean of the arrays of several contexts, whose running statistics differ."""
+        if not self._data:
+            return self.data()
+        with recording.pause():
+            copies = [x.copyto(cpu()) for x in self.list_data()]
+            return copies[0] if len(copies) == 1 else sum(copies[1:], copies[0]) / len(copies)
 
     def var(self) -> Symbol:
         """The variable that stands for it in graphs; always the same one."""

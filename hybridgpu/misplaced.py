@@ -51,6 +51,8 @@ def in_graph(x: Any) -> str:
         text = _CONSTANT.format("An array", functions)
     elif isinstance(x, (list, tuple)) and x and all(map(is_symbol, x)):
         text = "Give them one by one: F.concat(*symbols), F.stack(*symbols)."
+    elif isinstance(x, (list, tuple)) and x and not any(map(is_symbol, x)):
+        text = _CONSTANT.format(f"A {type(x).__name__}", functions)
     else:
         return ""
     return "\n" + advice(text)

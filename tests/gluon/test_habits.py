@@ -170,6 +170,12 @@ WRITTEN = {
         "type <class 'numpy.ndarray'> not supported",
         "A NumPy array cannot enter a graph: write F.np.ones, F.np.full or F.np.arange, or make it an argument of the block",
     ),
+    "a list in a graph of np": (
+        mx.util.use_np_array(lambda: mx.sym.np.interp(mx.sym.var("x").as_np_ndarray(), [0.0, 1.0], [1.0, 2.0])),
+        NotImplementedError,
+        "operators take arrays, not <class 'list'>",
+        "A list cannot enter a graph: write F.np.ones, F.np.full or F.np.arange, or make it an argument of the block",
+    ),
     "a Symbol in a function of np": (
         lambda: mx.np.exp(mx.sym.var("x")),
         TypeError,

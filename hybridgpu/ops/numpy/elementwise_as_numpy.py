@@ -16,6 +16,7 @@ import numpy as np
 from ...base import MXNetError, ParameterError, numeric_types
 from ...compiler.ir import Builder, Node
 from ...dtypes import DType, bool_, dtype_of, f64
+from ...misplaced import in_graph
 from ..elementwise import broadcast_pair
 from ..params import Bool, Double, Values
 from ..record import operator, sample
@@ -41,7 +42,7 @@ def need_arrays(F: Any, *values: Any, floats: bool = False) -> None:
     """
     for x in values:
         if not F.is_array(x):
-            raise NotImplementedError(f"operators take arrays, not {type(x)}")
+            raise NotImplementedError(f"operators take arrays, not {type(x)}{in_graph(x) if F.symbolic else ''}")
         if floats and not F.symbolic and not dtype_of(x.dtype).is_float:
             raise NotImplementedError(f"operators compute this of floats, not of {x.dtype}")
 

@@ -16,6 +16,7 @@ import pytest
 from docs.pages import Block, blocks, run, settled, with_outputs
 
 import hybridgpu as mx
+from hybridgpu.base import show_as
 from hybridgpu.store import reset_default_store
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -53,6 +54,7 @@ def our_name_alone(monkeypatch):
     yield
     for name in [m for m in sys.modules if m.split(".")[0] == "mxnet"]:
         del sys.modules[name]
+    show_as("hybridgpu")
 
 
 @pytest.mark.parametrize("page", CODE, ids=lambda p: p.name)

@@ -5,13 +5,26 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-__all__ = ["MIN_DYNAMIC_EXTENT", "MIN_LANE_ROWS", "MIN_SPLIT_EXTENT", "bucket", "bucket_scale", "length_bucket"]
+__all__ = [
+    "MIN_DYNAMIC_EXTENT",
+    "MIN_LANE_ROWS",
+    "MIN_SPLIT_EXTENT",
+    "bucket",
+    "bucket_scale",
+    "length_bucket",
+    "next_power_of_two",
+]
 
 MIN_DYNAMIC_EXTENT = 5  #: turns of a loop whose number is better an argument: compilers write shorter loops out
 MIN_SPLIT_EXTENT = 32  #: turns of an inner loop that is not cut into pieces if all of them are shorter
 MIN_LANE_ROWS = 32  #: CPU: rows side by side, fewer of which are walked as they lie in memory
 _SMALLEST_BUCKET = 32  #: turns of an outermost loop that decide at least …
 _BUCKET_RATIO = 8  #: … and the factor from one such number to the next
+
+
+def next_power_of_two(extent: int) -> int:
+    """The least power of two that is no less: arrays of so many elements serve a class of lengths."""
+    return 1 << max(extent - 1, 0).bit_length()
 
 
 def bucket(turns: int) -> int:

@@ -13,7 +13,7 @@ from math import prod
 
 from ..ir.graph import Node
 from ..ir.indexing import Expr, Var
-from ..size_buckets import MIN_DYNAMIC_EXTENT
+from ..size_buckets import MIN_DYNAMIC_EXTENT, next_power_of_two
 from ..target import Target
 from .cpu.loop_nests import TooManyStatements
 from .cpu.pooling_tiles import tile_pooling_windows
@@ -39,7 +39,6 @@ from .runtime_args import (
     dynamic_outer_reduction,
     dynamic_row,
     is_outermost,
-    next_power_of_two,
     reduces_batch_axis,
 )
 from .scalar import ScalarProgram

@@ -31,7 +31,6 @@ __all__ = [
     "dynamic_transposed",
     "is_outermost",
     "likely_dynamic",
-    "next_power_of_two",
     "reduces_batch_axis",
     "reduces_outermost",
 ]
@@ -274,8 +273,3 @@ def reduces_outermost(left: tuple[int, int], right: tuple[int, int], terms: int)
     ``left`` and ``right`` are their strides in memory, row and column.
     """
     return left[0] <= left[1] != 1 and right[1] < right[0] and terms >= MIN_DYNAMIC_EXTENT
-
-
-def next_power_of_two(extent: int) -> int:
-    """The least power of two that is no less: arrays of so many elements serve a class of lengths."""
-    return 1 << max(extent - 1, 0).bit_length()

@@ -10,10 +10,10 @@ from typing import Any
 
 from ...devices.cpu import CpuConstants
 from ...ir.indexing import Expr, Var, of_var
-from ...size_buckets import MIN_LANE_ROWS, bucket
+from ...size_buckets import MIN_LANE_ROWS, bucket, next_power_of_two
 from ..kernel import CWriter, address, identifiers
 from ..reduction_passes import Accumulator, FullReduction, PassPlan
-from ..runtime_args import dynamic_row, dynamic_transposed, next_power_of_two
+from ..runtime_args import dynamic_row, dynamic_transposed
 from ..scalar import Scalar, ScalarProgram, Store
 from .nontemporal_stores import (
     is_contiguous,

@@ -16,6 +16,7 @@ from math import prod
 from ....dataclass import dataclass, field
 from ...ir.graph import Node
 from ...ir.indexing import Expr, Var, linearize, of_var
+from ...size_buckets import next_power_of_two
 from ...target import Target
 from ..index_set_splitting import bit_copies, breakpoints, restrict
 from ..kernel import CWriter, Launch, Statement, address, identifiers
@@ -459,9 +460,9 @@ def _plan_tile(program: ScalarProgram, free: int) -> _TilePlan | None:
         vector //= 2
     while True:
         area = (32 * vector) ** 2
-        long = min(_next_power_of_two(tiles.along.extent), 32 * vector)
-        wide = min(_next_power_of_two(tiles.across.extent), area // long)
-        long = min(_next_power_of_two(tiles.along.extent), area // wide)
+        long = min(next_power_of_two(tiles.along.extent), 32 * vector)
+        wide = min(next_power_of_two(tiles.across.extent), area // long)
+        long = min(next_power_of_two(tiles.along.extent), area // wide)
         # threads next to each other along read elements that are a pitch apart: in different banks
         pitch = wide + max(1, 32 * vector // long)
         size = sum(-(-long * pitch * d.size // 16) * 16 for d in types)
@@ -470,11 +471,6 @@ def _plan_tile(program: ScalarProgram, free: int) -> _TilePlan | None:
         if vector == 1:
             return None
         vector //= 2
-
-
-def _next_power_of_two(n: int) -> int:
-    """The least power of two that is not below ``n``."""
-    return 1 << (n - 1).bit_length()
 
 
 def _tiled_part(

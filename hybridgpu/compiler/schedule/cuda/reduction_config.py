@@ -15,7 +15,7 @@ from dataclasses import replace
 from ....dataclass import dataclass, field
 from ...devices.gpu import PORTABLE_CLUSTER
 from ...passes.fuse.column_sums import MAX_SUM_WORDS
-from ...size_buckets import bucket
+from ...size_buckets import bucket, next_power_of_two
 from ...target import Target
 from ..reduction_passes import PassPlan
 from ..scalar import Scalar
@@ -284,7 +284,7 @@ def _typical_columns(work: Workload, target: Target, neighbours: int) -> LaunchC
 
 def _column_shapes(work: Workload, target: Target, neighbours: int) -> Iterator[tuple[int, int, int]]:
     """Candidates: (spans of rows that a block takes, threads of a span, blocks that share them)."""
-    across = min(_MIN_THREADS, _power_of_two(-(-bucket(work.rows) // work.vector)))
+    across = min(_MIN_THREADS, next_power_of_two(-(-bucket(work.rows) // work.vector)))
     while across:
         down = 1
         while across * down <= 1024 and (down == 1 or down * 4 <= work.width):
@@ -588,7 +588,3 @@ def _resident_blocks(target: Target, threads: int, demand: RegisterDemand, share
 def _code_size_factor(words: int, items: int) -> float:
     """What long texts cost: loops over registers are taken apart."""
     return 1 + 0.004 * items if words else 1.0
-
-
-def _power_of_two(n: int) -> int:
-    return 1 << max(0, n - 1).bit_length()

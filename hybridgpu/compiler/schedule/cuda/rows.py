@@ -12,12 +12,12 @@ from ....dtypes import f32
 from ...ir.graph import Node
 from ...ir.indexing import Expr, Var
 from ...ir.types import tensor_type
-from ...size_buckets import length_bucket
+from ...size_buckets import length_bucket, next_power_of_two
 from ..in_place import in_place_pairs_reduction
 from ..kernel import CWriter, Kernel, Launch, Statement, elements_read, headers, identifiers, summary, traffic, unravel
 from ..reduction_passes import Accumulator, ColumnSum, PassPlan
 from ..row_reciprocals import stored_divisions
-from ..runtime_args import next_power_of_two, reduces_batch_axis
+from ..runtime_args import reduces_batch_axis
 from ..scalar import Reduction, Scalar, ScalarProgram
 from .index_type import index_type
 from .reduction_config import LaunchConfig, Workload, choose_columns, choose_rows, choose_rows_with_sums, live_values

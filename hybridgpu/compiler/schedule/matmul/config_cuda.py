@@ -19,7 +19,7 @@ from ....dataclass import dataclass
 from ....dtypes import DType, f32
 from ...ir.graph import Node
 from ...passes.materialize import as_strided
-from ...size_buckets import length_bucket
+from ...size_buckets import length_bucket, next_power_of_two
 from ...target import Target
 from ..runtime_args import reduces_outermost
 
@@ -185,16 +185,11 @@ def _vector_width(count: int, dtype: DType) -> int:
     return gcd(count, 16 // dtype.size)
 
 
-def _next_power_of_two(count: int) -> int:
-    """The least power of two that is no less."""
-    return 1 << max(count - 1, 0).bit_length()
-
-
 def _rows_at_once(dot: DotShape) -> int:
     """Rows that dots and axpy compute at once: one kernel serves many numbers of rows."""
     if dot.m == 1:
         return 1
-    return 8 if dot.right_is_small else min(_next_power_of_two(dot.m), _MAX_ROWS)
+    return 8 if dot.right_is_small else min(next_power_of_two(dot.m), _MAX_ROWS)
 
 
 def choose_config(target: Target, dot: DotShape) -> MatmulConfig:
@@ -214,7 +209,7 @@ def choose_config(target: Target, dot: DotShape) -> MatmulConfig:
     # a kernel serves all numbers of rows up to a power of two
     weighed = [
         f.seconds
-        for f in candidate_configs(target, replace(dot, m=_next_power_of_two(dot.m)))
+        for f in candidate_configs(target, replace(dot, m=next_power_of_two(dot.m)))
         if any(_same_kernel(f, g) for g in found)
     ]
     return found[weighed.index(min(weighed))]
@@ -342,7 +337,7 @@ def _dots(target: Target, dot: DotShape) -> Iterator[MatmulConfig]:
     vector = gcd(dot.left_unit if dot.left[1] == 1 else 16, dot.right_unit if along else 16 // dot.dtype.size, dot.k)
     vector = 1 if dot.dynamic_k else vector
     spans = dot.longest_k // vector
-    lanes = min(32, _next_power_of_two(spans))
+    lanes = min(32, next_power_of_two(spans))
     sector = dot.dtype.size if along else min(32, max(1, dot.right[0]) * dot.dtype.size)  # bytes that an element costs
     share = dot.nbytes / (dot.nbytes + dot.batch * dot.k * dot.n * (sector - dot.dtype.size))
     for each in (1, 2, 4):
@@ -386,7 +381,7 @@ def _axpy(target: Target, dot: DotShape) -> Iterator[MatmulConfig]:
         1, min(vector, _MAX_SUM_BYTES // ((8 if dot.right_is_small else _MAX_ROWS) * size))
     )  # of any number of rows
     vector = max(1, min(vector, _MAX_SUM_BYTES // (rows * size)))
-    widest = min(32, _next_power_of_two(-(-dot.n // least)))
+    widest = min(32, next_power_of_two(-(-dot.n // least)))
     asked = vector * deep * dot.dtype.size
     unrolled = _unrolled(rows, asked)
     read = dot.batch * down * dot.n * dot.k
@@ -397,7 +392,7 @@ def _axpy(target: Target, dot: DotShape) -> Iterator[MatmulConfig]:
         columns = lanes * vector
         if lanes < widest and columns * dot.dtype.size < 32:
             break
-        most = max(1, _next_power_of_two(dot.longest_k // deep) * lanes // 32)  # warps that have something to do
+        most = max(1, next_power_of_two(dot.longest_k // deep) * lanes // 32)  # warps that have something to do
         for warps in sorted(
             {min(8, most), min(16 if rows <= 8 and 2 * rows * vector * size <= _MAX_SUM_BYTES else 8, most)}
         ):
@@ -434,7 +429,7 @@ def _tiles(
     wide = min(part, 16 // dot.compute_size)
     while 2 * depth * (side + wide) * dot.compute_size > _MAX_SHARED_BYTES:
         depth //= 2
-    depth = max(min(depth, _next_power_of_two(dot.longest_k)), threads // side, groups)
+    depth = max(min(depth, next_power_of_two(dot.longest_k)), threads // side, groups)
     most = side * depth // threads  # elements of a stage that a thread moves
     (la, sa), (lb, sb) = dot.left, dot.right
     along_left, along_right = sa == 1 or la != 1, lb == 1 and sb != 1

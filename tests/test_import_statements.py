@@ -6,6 +6,7 @@ from __future__ import annotations
 import ast
 import importlib.util
 import json
+import pkgutil
 import subprocess
 import sys
 from pathlib import Path
@@ -192,3 +193,15 @@ def test_a_package_that_is_one_file():
     import hybridgpu.kvstore.base
 
     assert hybridgpu.kvstore.base is mx.kvstore and mx.kvstore.__spec__.name == "hybridgpu.kvstore"
+
+
+def test_a_name_that_is_nowhere_is_an_attribute_error_of_every_package() -> None:
+    """Also where the package imports modules at their first use, which asks the import system, which asks the package."""
+    found = [m.name for m in pkgutil.walk_packages(mx.__path__, f"{mx.__name__}.") if m.ispkg]
+    assert len(found) > 20
+    for name in found:
+        package = importlib.import_module(name)
+        with pytest.raises(AttributeError, match="has no attribute 'surely_not_here'"):
+            package.surely_not_here  # noqa: B018
+        with pytest.raises(ModuleNotFoundError):
+            importlib.import_module(f"{name}.surely_not_here")

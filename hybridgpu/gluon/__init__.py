@@ -46,11 +46,7 @@ if not TYPE_CHECKING:  # which would no longer find names that are not there
 
             return Trainer
         if name in _LATER:
-            try:
-                return importlib.import_module(f".{name}", __name__)
-            except ModuleNotFoundError as e:
-                if e.name != f"{__name__}.{name}":
-                    raise
+            return importlib.import_module(f".{name}", __name__)
         raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
 
 

@@ -10,11 +10,14 @@ from . import nn
 
 __all__ = ["nn"]
 
+_MODULES = ("cnn", "data", "estimator", "nn", "rnn")
+
 
 def __getattr__(name: str) -> Any:
-    try:
+    if name in _MODULES:
         return importlib.import_module(f".{name}", __name__)
-    except ModuleNotFoundError as e:
-        if e.name != f"{__name__}.{name}":
-            raise
     raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
+
+
+def __dir__() -> list[str]:
+    return sorted(_MODULES)

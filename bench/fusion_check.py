@@ -45,7 +45,7 @@ from hybridgpu.compiler.primitives import TABLE, builder
 from hybridgpu.compiler.target import CPU
 from hybridgpu.dtypes import from_short
 from hybridgpu.gluon.model_zoo import vision
-from hybridgpu.runtime.training import Training
+from hybridgpu.runtime.recorded_program import Training
 from hybridgpu.symbol.lowering import lower_symbol
 from hybridgpu.symbol.symbol import Symbol
 

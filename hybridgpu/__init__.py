@@ -62,7 +62,7 @@ if TYPE_CHECKING:  # their types, for checkers of programs; the names are import
     from .attribute import AttrScope as AttrScope
     from .executor import Executor as Executor
     from .hybrid_function import hybridize as hybridize
-    from .runtime.reports import compile_report as compile_report
+    from .runtime.reports.events import compile_report as compile_report
     from .tf32 import allow_tf32 as allow_tf32
     from .tracing.error import TracingError as TracingError
     from .util import is_np_array as is_np_array

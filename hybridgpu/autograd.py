@@ -132,7 +132,7 @@ def get_symbol(x: NDArray) -> Any:
         MXNetError: it was not recorded, or contains calls that are no operators (indexing, ``Function``).
     """
     from .name import NameManager
-    from .runtime.training import TrainingCall
+    from .runtime.recorded_program import TrainingCall
     from .symbol.node import Entry, SymbolNode
     from .symbol.symbol import Symbol
 

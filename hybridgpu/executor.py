@@ -22,10 +22,10 @@ from .ndarray.placing import zeros_on
 from .ndarray.tape import backward
 from .recording import GradientInfo
 from .runtime.cached_op import CachedOp
-from .runtime.program import Compiled, compiled
-from .runtime.stages import ends_program
-from .runtime.steps import Steps
-from .runtime.training import Training, TrainingCall, training_program
+from .runtime.compilation import Compiled, compiled
+from .runtime.graph_breaks import ends_program
+from .runtime.interpreter import Steps
+from .runtime.recorded_program import Training, TrainingCall, training_program
 from .settings import numeric_mode, tf32
 from .symbol.inference import Inference
 from .symbol.lowering import structure

@@ -20,7 +20,6 @@ from . import recording
 from .backends.devices import device_of
 from .base import MXNetError
 from .context import Context
-from .explain import Explanation
 from .locks import Lock
 from .name import NameManager
 from .ndarray import NDArray
@@ -31,7 +30,8 @@ from .ndarray.versions import exchanging, is_versioned, pinned
 from .nested import Named, Static, flatten_tree, regroup
 from .provenance import advice, block_scope, place, user_frame
 from .runtime.cached_op import CachedOp
-from .runtime.flags import FLAGS, check_flags, manner_of, no_flag
+from .runtime.hybridize_flags import FLAGS, check_flags, manner_of, no_flag
+from .runtime.reports.explain import Explanation
 from .runtime.traced_calls import TracedCalls, static_value
 from .tracing.error import SharedMemoryError, tell_of_sharing
 from .util import is_np_array

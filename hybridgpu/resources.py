@@ -141,7 +141,10 @@ def _hash_all(notes: Notes | None) -> dict[str, str]:
         package = _package()
         folders = [(f"{package}{os.sep}{name}", ".py") for name in ("ops", "compiler", "symbol")]
         modules = [(package, "dtypes.py"), (package, "dataclass.py")]
-        runtime = [(f"{package}{os.sep}runtime", name) for name in ("program.py", "training.py", "updates.py")]
+        runtime = [
+            (f"{package}{os.sep}runtime", name)
+            for name in ("compilation.py", "recorded_program.py", "optimizer_programs.py")
+        ]
         texts = [(_folder("kernels"), ".h"), (_folder("templates"), ".j2")]
         (kernels, own), files = _hash([texts, [*folders, *modules, *runtime]], notes, _record)
         times = files.times(1)

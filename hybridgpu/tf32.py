@@ -8,7 +8,7 @@ most, and sums are of float32. From compute capability 8.0 on tensor cores multi
 from __future__ import annotations
 
 from .base import MXNetError
-from .ndarray.epoch import bump
+from .ndarray.binding_version import bump
 from .settings import set_tf32
 
 __all__ = ["allow_tf32"]

@@ -145,7 +145,7 @@ def mixed_precision_ends(monkeypatch):
 def no_compiler(monkeypatch):
     """A host without a C++ compiler, where NumPy runs programs."""
     monkeypatch.setattr("hybridgpu.backends.devices.HostDevice.backend", lambda self: None)
-    monkeypatch.setattr("hybridgpu.runtime.program._warned", True)
+    monkeypatch.setattr("hybridgpu.runtime.compilation._warned", True)
 
 
 _WISHES = re.compile(r"^#pragma GCC optimize\(.*\)$", re.M)  #: of texts, for code that is optimised
@@ -192,11 +192,13 @@ def _quickly_compiled(request):
 @pytest.fixture(autouse=True)
 def _own_programs(request, monkeypatch):
     """Many tests change what the compiler chooses: none finds a program of another test. Kernels are shared."""
-    from hybridgpu.runtime import program, training
+    from hybridgpu.runtime import compilation, recorded_program
 
-    monkeypatch.setattr(program, "_memory", {})
-    monkeypatch.setattr(training, "_memory", {})
-    monkeypatch.setattr(program, "VERSION", f"{program.VERSION} {request.path.name} {request.function.__name__}")
+    monkeypatch.setattr(compilation, "_memory", {})
+    monkeypatch.setattr(recorded_program, "_memory", {})
+    monkeypatch.setattr(
+        compilation, "VERSION", f"{compilation.VERSION} {request.path.name} {request.function.__name__}"
+    )
 
 
 @pytest.fixture

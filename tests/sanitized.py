@@ -126,9 +126,9 @@ def pytest_configure(config):
     from hybridgpu.backends import memory
     from hybridgpu.backends.cpu import backend
     from hybridgpu.compiler.passes.memory import buffer_assignment as planned
-    from hybridgpu.runtime import pool
+    from hybridgpu.runtime.dispatch import pools
 
-    memory.aligned_bytes = memory._piece = pool.aligned_bytes = _aligned_bytes
+    memory.aligned_bytes = memory._piece = pools.aligned_bytes = _aligned_bytes
     planned.allocate = _place
     _ordinary = backend.CpuProgram.arena
     backend.CpuProgram.arena = _arena

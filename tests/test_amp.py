@@ -16,7 +16,7 @@ from hybridgpu.contrib import amp
 from hybridgpu.dtypes import bf16, f16, f32
 from hybridgpu.gluon import nn
 from hybridgpu.ops import OPERATORS
-from hybridgpu.runtime.training import Training
+from hybridgpu.runtime.recorded_program import Training
 
 F16 = np.float16
 

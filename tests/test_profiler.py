@@ -15,7 +15,7 @@ from hybridgpu.base import MXNetError
 from hybridgpu.gluon import nn
 from hybridgpu.ndarray.tape import Function
 from hybridgpu.runtime.cached_op import CachedOp
-from hybridgpu.runtime.program import Compiled
+from hybridgpu.runtime.compilation import Compiled
 
 
 @pytest.fixture(autouse=True)

@@ -263,6 +263,6 @@ def test_bounds_of_a_ratio():
 
 @pytest.mark.parametrize(("number", "text"), [(0, "0 kernels"), (1, "1 kernel"), (2, "2 kernels")])
 def test_counted(number, text):
-    from hybridgpu.explain import counted
+    from hybridgpu.runtime.reports.explain import counted
 
     assert counted(number, "kernel") == text

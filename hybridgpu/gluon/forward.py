@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from .. import recording
 from ..base import MXNetError, NotImplementedForSymbol
-from ..ndarray.epoch import bump
+from ..ndarray.binding_version import bump
 from ..provenance import block_scope, user_frame
 
 if TYPE_CHECKING:
@@ -219,7 +219,7 @@ def complete_shapes(block: HybridBlock, args: Sequence[Any]) -> None:
 
 def graph_of(block: HybridBlock, flat: Sequence[Any], form: Any) -> CachedOp:
     """The graph of a call with these arguments."""
-    from ..runtime.flags import manner_of
+    from ..runtime.hybridize_flags import manner_of
     from ..runtime.traced_calls import TracedCalls
     from ..symbol import Group
     from .hybrid import _changing, _preparing

@@ -19,7 +19,7 @@ from ..ndarray.versions import exchanging, is_versioned, pinned
 from ..ops.refusal import about_types
 from ..provenance import advice, block_scope, user_frame
 from ..runtime.cached_op import CachedOp
-from ..runtime.flags import FLAGS, check_flags, manner_of, warn_of_unused
+from ..runtime.hybridize_flags import FLAGS, check_flags, manner_of, warn_of_unused
 from ..settings import numeric_mode
 from ..symbol import Group, Symbol
 from ..symbol import var as make_var

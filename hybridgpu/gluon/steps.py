@@ -18,14 +18,14 @@ from ..backends.devices import device_of
 from ..backends.writes import owner
 from ..base import MXNetError
 from ..dataclass import dataclass, field
-from ..explain import Explanation
 from ..ndarray import NDArray
 from ..optimizer import Optimizer, Updater
 from ..optimizer.by_operator import ByOperator, ManyByOperator
 from ..recording import state as recording
 from ..runtime.cached_op import is_compiled
+from ..runtime.optimizer_programs import Recipe, Update, UpdateProgram, available, update_program
+from ..runtime.reports.explain import Explanation
 from ..runtime.start import ALIGNED
-from ..runtime.updates import Recipe, Update, UpdateProgram, available, update_program
 from ..settings import fused_updates
 from .parameter import Parameter
 

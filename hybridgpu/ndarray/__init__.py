@@ -20,7 +20,7 @@ from .ndarray import NDArray
 from .serialization import load, load_frombuffer, save
 
 if TYPE_CHECKING:  # stubs, made from the records
-    from ..runtime.graph_function import CachedOp as CachedOp
+    from ..runtime.cached_op_api import CachedOp as CachedOp
     from . import contrib, image, linalg
     from . import numpy as numpy
     from . import numpy_extension as numpy_extension
@@ -49,9 +49,9 @@ if not TYPE_CHECKING:  # which would no longer find names that are not there
 
     def __getattr__(name: str) -> Any:
         if name == "CachedOp":
-            from ..runtime import graph_function
+            from ..runtime import cached_op_api
 
-            value: Any = graph_function.CachedOp
+            value: Any = cached_op_api.CachedOp
         elif name == "sparse":
             value = import_module(".sparse", __name__)
         elif name in NUMPY_MODULES:

@@ -28,7 +28,7 @@ from ..ops.record import OPERATORS, Operator, shape_text
 from ..ops.refusal import add_details
 from ..provenance import mark
 from ..util import is_np_shape
-from .epoch import bump
+from .binding_version import bump
 from .late import LateCall, late_call, late_key
 from .ndarray import NDArray, in_place_recorded, refuse_in_place, wrap
 from .tape import Function, FunctionCall, Pullback, blend, tracked

@@ -29,7 +29,7 @@ from ..backends.memory import copy
 from ..backends.writes import owner, written
 from ..context import Context
 from ..locks import Lock
-from .epoch import bump
+from .binding_version import bump
 from .ndarray import NDArray, wrap
 from .types import VersionedType
 from .values_before import ValuesBefore

@@ -3,7 +3,7 @@
 
 Such an optimizer says which operator that is (:meth:`ByOperator._hg_call`) and which numbers it takes at a step
 (:meth:`ByOperator._hg_numbers`). ``update`` calls the operator; a Trainer may compile the calls of all weights into one
-program instead (runtime/updates.py), from the same two answers.
+program instead (runtime/optimizer_programs.py), from the same two answers.
 """
 
 from __future__ import annotations

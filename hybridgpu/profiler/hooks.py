@@ -17,13 +17,13 @@ from .. import operator as custom
 from ..backends.devices import Device
 from ..name_table import GRAPH
 from ..ndarray import apply as eager
-from ..ndarray.epoch import bump
+from ..ndarray.binding_version import bump
 from ..ndarray.tape import Function
 from ..ops import OPERATORS
 from ..runtime.cached_op import CachedOp
-from ..runtime.program import Compiled
-from ..runtime.training import TrainingCall
-from ..runtime.updates import Update
+from ..runtime.compilation import Compiled
+from ..runtime.optimizer_programs import Update
+from ..runtime.recorded_program import TrainingCall
 from .trace import Trace
 
 __all__ = ["Hooks", "scopes"]

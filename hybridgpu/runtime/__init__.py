@@ -3,7 +3,7 @@
 
 from typing import Any
 
-from .reports import compile_report
+from .reports.events import compile_report
 
 __all__ = ["Feature", "Features", "compile_report", "feature_list"]
 

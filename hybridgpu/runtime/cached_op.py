@@ -19,10 +19,9 @@ from ..backends.devices import device_of
 from ..backends.writes import is_shared
 from ..base import MXNetError
 from ..context import Context
-from ..explain import Explanation, LibraryCall, RecordedExplanation, StagedExplanation
 from ..locks import Lock
 from ..ndarray.apply import numpy_class
-from ..ndarray.epoch import epoch
+from ..ndarray.binding_version import epoch
 from ..ndarray.ndarray import NDArray
 from ..ndarray.tape import tracked
 from ..ndarray.types import ArrayType
@@ -33,15 +32,16 @@ from ..symbol import Symbol
 from ..symbol.lowering import depends_on_np_shape, structure, written_variables
 from ..symbol.node import topological
 from ..util import is_np_shape
-from .again import Calls, as_traced, kind_of
 from .background import Later
-from .kept import Kept
+from .compilation import Compiled, compiled, target_of
+from .dispatch.call_cache import Calls, as_traced, kind_of
+from .folded_parameters import Kept
+from .graph_breaks import Stages, ends_program
 from .prepared import prepare, reads_all
 from .prepared_recorded import prepare_recorded
-from .program import Compiled, compiled, target_of
-from .reports import modules_compiled
-from .stages import Stages, ends_program
-from .training import Training, training_program
+from .recorded_program import Training, training_program
+from .reports.events import modules_compiled
+from .reports.explain import Explanation, LibraryCall, RecordedExplanation, StagedExplanation
 
 if TYPE_CHECKING:
     from ..tracing import TracedGraph
@@ -339,7 +339,7 @@ class CachedOp:
         """A function that repeats the last call with almost no Python, or None where there is none.
 
         It checks that the arguments have the same types, the training flag is the same and no
-        parameter moved; otherwise it takes the prepared call of such arguments (runtime/again.py), or calls ``slow``,
+        parameter moved; otherwise it takes the prepared call of such arguments (runtime/dispatch/call_cache.py), or calls ``slow``,
         which has to be the same function for every call. See runtime/prepared.py for the graphs that have one.
 
         Args:

@@ -24,7 +24,7 @@ from ..symbol.node import Entry, topological
 from ..symbol.symbol import Symbol
 
 if TYPE_CHECKING:
-    from .training import TrainingCall
+    from .recorded_program import TrainingCall
 
 __all__ = ["OperatorFunctions"]
 

@@ -12,14 +12,14 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from .. import recording
-from ..ndarray.epoch import epoch
+from ..ndarray.binding_version import epoch
 from ..ndarray.ndarray import NDArray
 from ..ndarray.types import ArrayType
 from .captured import CapturedError
-from .overlaps import overlap_test
-from .pool import DevicePool, OutputPool
+from .compilation import Compiled
+from .dispatch.overlaps import overlap_test
+from .dispatch.pools import DevicePool, OutputPool
 from .prepared_many import prepare_many
-from .program import Compiled
 from .start import ALIGNED, arguments_of, fixed_of, lanes
 from .structured import Call, finish_of, prepared_for
 from .written import Writer

@@ -16,16 +16,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..backends.writes import owner, written_all
 from ..context import Context
-from ..ndarray.epoch import epoch
+from ..ndarray.binding_version import epoch
 from ..ndarray.ndarray import NDArray
 from ..ndarray.tape import blend
 from ..ndarray.types import ArrayType, array_type
 from ..recording import GradientInfo
-from .pool import OutputPool
+from .dispatch.pools import OutputPool
 from .start import POOLED, taking
 
 if TYPE_CHECKING:
-    from .training import Training, TrainingCall
+    from .recorded_program import Training, TrainingCall
 
 __all__ = ["Origin", "origin_of", "sweep"]
 

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 from .. import recording
 from ..backends.writes import assign
-from ..ndarray.epoch import epoch
+from ..ndarray.binding_version import epoch
 from ..ndarray.ndarray import NDArray
 from ..ndarray.types import ArrayType
-from .overlaps import overlap_test
-from .program import Compiled
+from .compilation import Compiled
+from .dispatch.overlaps import overlap_test
 from .start import arguments_of, start_of
 
 if TYPE_CHECKING:

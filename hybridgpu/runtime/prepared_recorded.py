@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from .. import recording
 from ..backends.writes import assign
 from ..context import Context
-from ..ndarray.epoch import epoch
+from ..ndarray.binding_version import epoch
 from ..ndarray.ndarray import NDArray
 from ..ndarray.types import ArrayType, array_type
 from ..ndarray.versions import Reader
 from ..recording import GradientInfo, history
-from .overlaps import overlap_test
+from .dispatch.overlaps import overlap_test
 from .prepared_backward import Origin, origin_of
+from .recorded_program import Training, TrainingCall
 from .start import POOLED, Fixed, arguments_of, fixed_of, start_of
 from .structured import Call, finish_of, prepared_for
-from .training import Training, TrainingCall
 from .written import Writer
 
 if TYPE_CHECKING:

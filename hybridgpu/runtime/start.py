@@ -21,8 +21,8 @@ from ..ndarray.ndarray import NDArray, wrap
 from ..ndarray.types import ArrayType
 from ..ndarray.versions import exchanging, pinned
 from .captured import CapturedError
-from .pool import DevicePool, OutputPool
-from .program import Compiled
+from .compilation import Compiled
+from .dispatch.pools import DevicePool, OutputPool
 
 if TYPE_CHECKING:
     from .cached_op import CachedOp

@@ -22,9 +22,9 @@ from ..ops.precision import active as mixed_precision
 from ..tracing import Trace, TracedGraph, TracingError, tracing
 from ..tracing.error import NotStaticError, not_traced
 from ..util import is_np_array, is_np_shape
-from .again import Calls
 from .cached_op import CachedOp
-from .overlaps import check_apart
+from .dispatch.call_cache import Calls
+from .dispatch.overlaps import check_apart
 
 __all__ = ["TracedCalls", "argument_tree", "static_value"]
 

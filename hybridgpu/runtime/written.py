@@ -15,18 +15,18 @@ from typing import TYPE_CHECKING, Any
 
 from ..backends.writes import assign
 from ..generator import drawing
-from ..ndarray.epoch import epoch
+from ..ndarray.binding_version import epoch
 from ..ndarray.ndarray import NDArray
 from ..recording import ResultInfo, history, state
-from .pool import ONE, TWO, DataPool, OutputPool, RoomPool
+from .dispatch.pools import ONE, TWO, DataPool, OutputPool, RoomPool
+from .recorded_program import Training, TrainingCall
 from .start import Fixed
 from .structured import function, listed, refusal, together, unpacking
-from .training import Training, TrainingCall
 
 if TYPE_CHECKING:
     from ..context import Context
+    from .compilation import Compiled
     from .prepared_recorded import Known
-    from .program import Compiled
 
 __all__ = ["Writer"]
 

@@ -22,8 +22,8 @@ def evaluate(symbol: Symbol, ctx: Any, arrays: dict[str, Any]) -> list[NDArray]:
         TypeError: something that is no array.
     """
     from ..runtime.cached_op import CachedOp
-    from ..runtime.program import compiled
-    from ..runtime.stages import ends_program
+    from ..runtime.compilation import compiled
+    from ..runtime.graph_breaks import ends_program
 
     names = symbol.list_inputs()
     where = ctx or current_context()

@@ -115,7 +115,7 @@ class Value:
 def check_memory(written: Value, states: Iterable[Value]) -> None:
     """Raise TracingError if an array that the trace has met and writes shares its memory with another one of ``states``.
 
-    Whether arguments do is asked at each call (``runtime.overlaps``).
+    Whether arguments do is asked at each call (``runtime.dispatch.overlaps``).
     """
     begin, end = _memory(written)
     for other in states:

@@ -13,7 +13,7 @@ from hybridgpu.compiler.primitives import builder
 from hybridgpu.compiler.target import CPU, CUDA
 from hybridgpu.dtypes import f32
 from hybridgpu.gluon import nn, rnn
-from hybridgpu.runtime.training import Training
+from hybridgpu.runtime.recorded_program import Training
 from hybridgpu.store import reset_default_store
 from hybridgpu.symbol.lowering import lower_symbol
 

@@ -13,7 +13,7 @@ import hybridgpu as mx
 from hybridgpu import nd
 from hybridgpu.gluon import nn
 from hybridgpu.runtime.cached_op import CachedOp
-from hybridgpu.runtime.flags import manner_of
+from hybridgpu.runtime.hybridize_flags import manner_of
 
 
 class Scaled(nn.HybridBlock):

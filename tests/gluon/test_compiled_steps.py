@@ -12,8 +12,8 @@ import pytest
 import hybridgpu as mx
 from hybridgpu import autograd, gluon, nd, optimizer
 from hybridgpu.gluon import nn, steps
-from hybridgpu.runtime import updates
-from hybridgpu.runtime.reports import compile_report
+from hybridgpu.runtime import optimizer_programs
+from hybridgpu.runtime.reports.events import compile_report
 from hybridgpu.store import reset_default_store
 
 pytestmark = pytest.mark.usefixtures("compiler")
@@ -217,7 +217,7 @@ def learn(net, trainer, count, batch=2, ctx=None):
 def nothing_compiled(monkeypatch, tmp_path):
     """No program is in memory or on disk."""
     monkeypatch.setenv("HYBRIDGPU_CACHE_DIR", str(tmp_path))
-    monkeypatch.setattr(updates, "_memory", {})
+    monkeypatch.setattr(optimizer_programs, "_memory", {})
     reset_default_store()
     yield
     reset_default_store()
@@ -245,7 +245,7 @@ def test_when_it_is_compiled(monkeypatch, nothing_compiled):
     assert (event.name, event.compiled_modules) == ("multi_sgd_mom_update of 2 weights", 1)
     learn(net, second := trainer(), 1)  # it is in memory now
     assert second.explain().fused and compile_report().events[-1] is event
-    updates._memory.clear()
+    optimizer_programs._memory.clear()
     learn(net, third := trainer(), 1)  # and on disk
     assert third.explain().fused and compile_report().events[-1].cache == "disk"
     for change in range(3, 6):  # a net whose arrays change is not compiled at every step

@@ -12,7 +12,7 @@ from hybridgpu.compiler import pipeline
 from hybridgpu.compiler.program import KernelStep
 from hybridgpu.compiler.target import CUDA
 from hybridgpu.gluon import HybridBlock, nn
-from hybridgpu.runtime import program as runtime
+from hybridgpu.runtime import compilation as runtime
 
 pytestmark = pytest.mark.usefixtures("compiler")
 

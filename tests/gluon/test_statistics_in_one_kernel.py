@@ -13,7 +13,7 @@ from hybridgpu.compiler.program import KernelStep
 from hybridgpu.compiler.target import CPU, CUDA
 from hybridgpu.dtypes import f32
 from hybridgpu.gluon import nn
-from hybridgpu.runtime.training import Training
+from hybridgpu.runtime.recorded_program import Training
 
 #: columns of a batch, planes of pictures (some that take a cluster), planes of volumes
 SHAPES = [(64, 256), (9, 40), (4, 8, 6, 6), (64, 16, 8, 8), (32, 64, 56, 56), (2, 3, 4, 5, 6)]

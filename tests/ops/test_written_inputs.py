@@ -105,7 +105,7 @@ def test_states(case, wanted, way, request, monkeypatch):
         request.getfixturevalue("compiler")
     else:
         monkeypatch.setattr("hybridgpu.backends.devices.HostDevice.backend", lambda self: None)
-        monkeypatch.setattr("hybridgpu.runtime.program._warned", True)
+        monkeypatch.setattr("hybridgpu.runtime.compilation._warned", True)
     eager, ours = follow(case, wanted, False), follow(case, wanted, True)
     when = written(case.op, case.values)
     before = case.host, case.host

@@ -17,10 +17,10 @@ from hybridgpu.backends.cpu import compiling
 from hybridgpu.backends.cpu.compiling import CompileError
 from hybridgpu.backends.cpu.toolchain import Toolchain
 from hybridgpu.gluon import nn
-from hybridgpu.runtime import cached_op, program
+from hybridgpu.runtime import cached_op, compilation
 from hybridgpu.runtime.background import Later
 from hybridgpu.runtime.cached_op import CachedOp
-from hybridgpu.runtime.reports import compile_report
+from hybridgpu.runtime.reports.events import compile_report
 from hybridgpu.store import reset_default_store
 
 pytestmark = pytest.mark.usefixtures("compiler")
@@ -245,7 +245,7 @@ def test_nothing_is_imported_by_a_compilation(compiler, tmp_path, monkeypatch):
         "from hybridgpu.compiler.ir import tensor_type\n"
         "from hybridgpu.dtypes import f32\n"
         "from hybridgpu.runtime.background import Later\n"
-        "from hybridgpu.runtime.program import compiled\n"
+        "from hybridgpu.runtime.compilation import compiled\n"
         "symbol, types = getattr(mx.sym, sys.argv[1])(mx.sym.var('x')), [tensor_type((3, 4), f32)]\n"
         "cpu_backend()\n"
         "Later(int).result(wait=True)\n"
@@ -314,7 +314,7 @@ def test_compilers_at_a_time(monkeypatch, processors, background, most):
 
 
 def test_recorded_calls_compile_one_program_after_the_other(gate, monkeypatch):
-    monkeypatch.setattr(program, "Beside", lambda call: pytest.fail("another thread"))
+    monkeypatch.setattr(compilation, "Beside", lambda call: pytest.fail("another thread"))
     net, x = network(13), nd.random.normal(shape=(4, 6))
     x.attach_grad()
     net.hybridize(background=True)

@@ -16,8 +16,8 @@ from hybridgpu.backends.cpu import waiting
 from hybridgpu.backends.cpu.backend import CpuBackend
 from hybridgpu.backends.cpu.compiling import CompileError
 from hybridgpu.gluon import nn
-from hybridgpu.runtime import program as module
-from hybridgpu.runtime import training
+from hybridgpu.runtime import compilation as module
+from hybridgpu.runtime import recorded_program
 
 pytestmark = pytest.mark.usefixtures("compiler")
 
@@ -80,7 +80,7 @@ def test_both_are_compiled_at_a_time(net, monkeypatch):
 
 def test_programs_on_disk_take_no_thread(net, monkeypatch):
     check(net)
-    monkeypatch.setattr(training, "_memory", {})
+    monkeypatch.setattr(recorded_program, "_memory", {})
     monkeypatch.setattr(module, "Beside", lambda call: pytest.fail("a thread"))
     check(net)
 
@@ -141,7 +141,7 @@ def test_an_error_in_planning_leaves_no_compilation_behind(net, monkeypatch):
     threads = threading.active_count()
     with monkeypatch.context() as m:
         m.setattr(CpuBackend, "load", note)
-        m.setattr(training.Training, "_backward_types", refuse)
+        m.setattr(recorded_program.Training, "_backward_types", refuse)
         with pytest.raises(mx.MXNetError, match="no derivative"):
             net()
         assert len(ended) == 1 and threading.active_count() == threads
@@ -163,7 +163,7 @@ def test_ctrl_c_in_planning_waits_for_no_compilation(net, monkeypatch):
     before = set(threading.enumerate())
     with monkeypatch.context() as m:
         m.setattr(CpuBackend, "load", wait)
-        m.setattr(training.Training, "_backward_types", interrupt)
+        m.setattr(recorded_program.Training, "_backward_types", interrupt)
         with pytest.raises(KeyboardInterrupt):
             net()
         assert not ended

@@ -17,7 +17,7 @@ import hybridgpu as mx
 from hybridgpu import autograd, nd
 from hybridgpu.compiler.pipeline import compile_graph
 from hybridgpu.compiler.target import CPU, CUDA
-from hybridgpu.runtime.training import Training
+from hybridgpu.runtime.recorded_program import Training
 
 LAYERS = 5_000
 

@@ -6,10 +6,10 @@ from __future__ import annotations
 import pytest
 
 from hybridgpu import autograd, gluon, nd
-from hybridgpu.explain import Cut, Explanation, _folded
 from hybridgpu.gluon import nn, rnn
-from hybridgpu.runtime import compile_report, program
-from hybridgpu.runtime.reports import CompileEvent, CompileReport
+from hybridgpu.runtime import compilation, compile_report
+from hybridgpu.runtime.reports.events import CompileEvent, CompileReport
+from hybridgpu.runtime.reports.explain import Cut, Explanation, _folded
 from hybridgpu.store import reset_default_store
 
 
@@ -88,7 +88,7 @@ def own_cache(monkeypatch, tmp_path):
     reset_default_store()
 
     def forget():
-        monkeypatch.setattr(program, "_memory", {})
+        monkeypatch.setattr(compilation, "_memory", {})
 
     forget()
     yield forget

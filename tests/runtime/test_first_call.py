@@ -380,9 +380,9 @@ def test_the_hash_covers_what_makes_programs(monkeypatch):
     resources.sources_hash()
     folder = Path(resources.__file__).parent
     makers = [
-        p for p in (folder / "runtime").glob("*.py") if re.search(r"[ =][Bb]uild\(", p.read_text(encoding="utf-8"))
+        p for p in (folder / "runtime").glob("*.py") if re.search(r"[ =]Compilation\(", p.read_text(encoding="utf-8"))
     ]
-    assert {p.name for p in makers} >= {"program.py", "training.py", "updates.py"}
+    assert {p.name for p in makers} >= {"compilation.py", "recorded_program.py", "optimizer_programs.py"}
     assert {(str(folder / "runtime"), p.name) for p in makers} <= set(places)
     assert {(str(folder / name), ".py") for name in ("ops", "compiler", "symbol")} <= set(places)
 

@@ -8,7 +8,7 @@ import pytest
 import hybridgpu as mx
 from hybridgpu.compiler.ir.types import tensor_type
 from hybridgpu.dtypes import from_short
-from hybridgpu.runtime.pool import DataPool, OutputPool, RoomPool
+from hybridgpu.runtime.dispatch.pools import DataPool, OutputPool, RoomPool
 
 TYPE = tensor_type((4, 3), from_short("f32"))
 

@@ -17,8 +17,8 @@ from hybridgpu.backends import writes
 from hybridgpu.backends.cpu.backend import cpu_backend
 from hybridgpu.compiler.program import Program
 from hybridgpu.gluon import nn
-from hybridgpu.ndarray.epoch import epoch
-from hybridgpu.runtime.program import compiled
+from hybridgpu.ndarray.binding_version import epoch
+from hybridgpu.runtime.compilation import compiled
 
 CPU, GPU = mx.cpu(), mx.gpu(0)
 
@@ -302,7 +302,7 @@ def ctx(request, monkeypatch):
         yield CPU
     elif request.param == "interpreted":
         monkeypatch.setattr("hybridgpu.backends.devices.HostDevice.backend", lambda self: None)
-        monkeypatch.setattr("hybridgpu.runtime.program._warned", True)
+        monkeypatch.setattr("hybridgpu.runtime.compilation._warned", True)
         yield CPU
     else:
         install().forget()
@@ -509,7 +509,7 @@ def test_a_net_that_is_gone_watches_nothing(compiler):
 
 def test_a_write_during_a_computation_does_not_survive(ctx, monkeypatch):
     """The prelude reads a parameter that is being written: the next call sees the write."""
-    from hybridgpu.runtime.kept import Kept
+    from hybridgpu.runtime.folded_parameters import Kept
 
     net, p, x = filled("BatchNorm", ctx)
     net(x)

@@ -12,7 +12,7 @@ from hybridgpu.compiler.ir import tensor_type
 from hybridgpu.dtypes import f32
 from hybridgpu.ops import OPERATORS
 from hybridgpu.ops.record import operator
-from hybridgpu.runtime.program import compiled
+from hybridgpu.runtime.compilation import compiled
 from hybridgpu.symbol.compose import make_node
 
 pytestmark = pytest.mark.usefixtures("compiler")

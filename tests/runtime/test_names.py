@@ -15,7 +15,7 @@ import hybridgpu as mx
 from hybridgpu import autograd, gluon, nd
 from hybridgpu.gluon import nn, rnn
 from hybridgpu.name_table import _MARK, GRAPH, NameTable, input_placeholder, name_placeholder, place_placeholder
-from hybridgpu.runtime import program, training
+from hybridgpu.runtime import compilation, recorded_program
 from hybridgpu.store import default_store, reset_default_store
 
 pytestmark = pytest.mark.usefixtures("compiler")
@@ -29,8 +29,8 @@ def forget(monkeypatch, tmp_path):
     reset_default_store()
 
     def forget():
-        monkeypatch.setattr(program, "_memory", {})
-        monkeypatch.setattr(training, "_memory", {})
+        monkeypatch.setattr(compilation, "_memory", {})
+        monkeypatch.setattr(recorded_program, "_memory", {})
 
     forget()
     yield forget
@@ -138,7 +138,7 @@ def test_lines_of_the_user_that_move(forget):
         scope = {"sym": mx.sym, "x": mx.sym.var("x")}
         exec(compile("\n" * line + "y = sym.exp(x)\ny = sym.softmax(y) * 2", "moved.py", "exec"), scope)
         types = [nd.ones((4, 5))._type.tensor]
-        return program.compiled(scope["y"], types, False, mx.cpu())
+        return compilation.compiled(scope["y"], types, False, mx.cpu())
 
     assert at(9).cache == "none"
     for again in range(2):
@@ -165,12 +165,12 @@ def test_equal_nets_with_automatic_names_leave_the_entries_of_one(forget):
     x, counts = nd.ones((4, 5)), []
     for k in range(8):
         train(layers(None), x)
-        counts.append((default_store().usage().entries, len(program._memory), len(training._memory)))
+        counts.append((default_store().usage().entries, len(compilation._memory), len(recorded_program._memory)))
         if k == 4:
             forget()  # as another process
     assert counts[0] == counts[4] and counts[5] == counts[7]
     assert {entries for entries, *_ in counts} == {counts[0][0]}
-    assert [made.symbol._heads for made in training._memory.values()] == [[]]  # nobody's graph is held
+    assert [made.symbol._heads for made in recorded_program._memory.values()] == [[]]  # nobody's graph is held
 
 
 def variables(n="xyw"):
@@ -210,7 +210,7 @@ def test_what_two_graphs_share():
             with mx.name.Prefix(f"{names}{number}_"), mx.AttrScope(lr_mult=str(len(found))):
                 symbol = make(*variables(names))
             n = len(symbol.list_inputs())
-            found.setdefault(kind, []).append(program.compiled(symbol, types[:n], False, mx.cpu()))
+            found.setdefault(kind, []).append(compilation.compiled(symbol, types[:n], False, mx.cpu()))
     for one, other in found.values():
         assert one.loaded is other.loaded
         for shared, names in ((one, "xyw"), (other, "pqr")):

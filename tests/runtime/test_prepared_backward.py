@@ -12,7 +12,7 @@ import pytest
 import hybridgpu as mx
 from hybridgpu import autograd, gluon, nd
 from hybridgpu.gluon import nn
-from hybridgpu.runtime import prepared_backward, training
+from hybridgpu.runtime import prepared_backward, recorded_program
 
 pytestmark = pytest.mark.usefixtures("compiler")
 
@@ -93,7 +93,7 @@ def draw(seed, shape=(4, 8)):
 def gradients(name, request, retain, prepared, monkeypatch, dtype="float32"):
     """Gradients and states after each of five steps."""
     if not prepared:
-        monkeypatch.setattr(training, "sweep", lambda node, retain: False)
+        monkeypatch.setattr(recorded_program, "sweep", lambda node, retain: False)
     net, loss = made(name)
     net.cast(dtype)
     params = list(net.collect_params().values())
@@ -268,7 +268,7 @@ def test_what_changes_between_steps(monkeypatch):
         if prepared:
             monkeypatch.setattr(prepared_backward, "_run", _counting(swept))
         else:
-            monkeypatch.setattr(training, "sweep", lambda node, retain: False)
+            monkeypatch.setattr(recorded_program, "sweep", lambda node, retain: False)
         net, loss = made("dense")
         found = []
         for t in range(9):

@@ -15,7 +15,7 @@ import pytest
 import hybridgpu as mx
 from hybridgpu import autograd, nd
 from hybridgpu.gluon import nn
-from hybridgpu.runtime.again import Calls
+from hybridgpu.runtime.dispatch.call_cache import Calls
 
 GPU = mx.gpu(0)
 

@@ -31,7 +31,7 @@ from hybridgpu.backends.cpu.toolchain import FLAGS, Toolchain
 from hybridgpu.backends.cpu.waiting import Waiting
 from hybridgpu.compiler.program import END_OF_UNIT
 from hybridgpu.gluon import nn
-from hybridgpu.runtime import program
+from hybridgpu.runtime import compilation
 from hybridgpu.store import Store
 
 ONE = '#include "cpu.h"\nHG_KERNEL f(int* y) { *y = 7; }\nHG_EXPORT int run0() { int y = 0; f(&y); return y; }\n'
@@ -294,8 +294,8 @@ def test_a_program_finds_a_compiler_waiting_after_one_that_had_to_be_compiled(to
     made, found = Counting(monkeypatch), []
     new = random.Random().random()  # no cache has its kernels
     for factor in (new, new, new, new + 1, new + 2):
-        monkeypatch.setattr(program, "_memory", {})
-        monkeypatch.setattr(program, "_stored", lambda data: None)  # each is planned
+        monkeypatch.setattr(compilation, "_memory", {})
+        monkeypatch.setattr(compilation, "_stored", lambda data: None)  # each is planned
         net = nn.HybridLambda(lambda F, x, factor=factor: F.tanh(x * factor))
         net.hybridize()
         net(mx.nd.ones((1, 5)))

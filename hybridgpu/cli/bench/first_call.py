@@ -24,7 +24,7 @@ main(sys.argv[1], sys.argv[2], seconds)
 def main(suite: str, device: str, import_seconds: float) -> None:
     """Find the compiler and make one call; print one JSON object with what each took (``results.FirstCall``)."""
     from ...backends.devices import device_of
-    from ...runtime.reports import compile_report
+    from ...runtime.reports.events import compile_report
     from .worker import context_of
     from .workloads import SUITES
 

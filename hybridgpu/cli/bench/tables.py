@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...explain import counted
+from ...runtime.reports.explain import counted
 from ..text import byte_text, time_text
 from .results import CaseResult, Row, SuiteResult
 

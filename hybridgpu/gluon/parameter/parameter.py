@@ -16,7 +16,7 @@ from ...context import Context, cpu, current_context
 from ...dtypes import dtype_of
 from ...initializer import InitDesc
 from ...ndarray import NDArray
-from ...ndarray.epoch import bump
+from ...ndarray.binding_version import bump
 from ...ndarray.mode import of_mode
 from ...ndarray.ndarray import allocate
 from ...ndarray.placing import zeros_on

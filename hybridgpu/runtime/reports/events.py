@@ -13,16 +13,16 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..base import MXNetError
-from ..compiler.program import KernelStep
-from ..dataclass import dataclass, field
-from ..explain import annotated, counted, size
-from ..locks import Lock
-from ..name_table import NameTable
-from ..settings import debug_level, dump_folder
+from ...base import MXNetError
+from ...compiler.program import KernelStep
+from ...dataclass import dataclass, field
+from ...locks import Lock
+from ...name_table import NameTable
+from ...settings import debug_level, dump_folder
+from .explain import annotated, counted, size
 
 if TYPE_CHECKING:
-    from .program import Compiled
+    from ..compilation import Compiled
 
 __all__ = ["CompileEvent", "CompileReport", "Dumper", "compile_report", "modules_compiled", "record"]
 
@@ -245,6 +245,6 @@ class Dumper:
             for k in value.kernels:
                 self.write(f"kernel_{k.name}.{ending}", annotated(k.text, k.operators))
         else:
-            from ..compiler.ir.text import align_comments
+            from ...compiler.ir.text import align_comments
 
             self.write(f"{stage}.txt", align_comments(named(str(value))))

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Sequence
 from itertools import groupby
 from typing import Any
 
-from .compiler.program import KernelStep, LibraryStep, Program
-from .dataclass import dataclass
+from ...compiler.program import KernelStep, LibraryStep, Program
+from ...dataclass import dataclass
 
 __all__ = [
     "Cut",

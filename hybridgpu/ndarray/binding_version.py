@@ -4,7 +4,7 @@
 A prepared call holds addresses of parameters; it checks this number instead of every parameter.
 ``set_data`` and loading do (versions.py). Writing in place (``p.data()[:] = x``, a Trainer's step) does only where a
 recorded call keeps the memory of before; and it counts where something was computed from the values and kept
-(runtime/kept.py), once until that is computed again.
+(runtime/folded_parameters.py), once until that is computed again.
 """
 
 from __future__ import annotations

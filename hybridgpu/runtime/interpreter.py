@@ -18,7 +18,7 @@ from ..symbol.inference import Inference
 from ..symbol.node import Entry, SymbolNode, topological
 from ..symbol.subgraph import incomplete, lower_node
 from ..symbol.symbol import Symbol
-from .stages import ends_program
+from .graph_breaks import ends_program
 
 __all__ = ["Steps"]
 

@@ -13,14 +13,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
-from ..context import Context
-from ..ndarray.ndarray import NDArray
-from ..ndarray.types import ArrayType
-from ..tracing.error import SharedMemoryError
-from .structured import function
+from ...context import Context
+from ...ndarray.ndarray import NDArray
+from ...ndarray.types import ArrayType
+from ...tracing.error import SharedMemoryError
+from ..structured import function
 
 if TYPE_CHECKING:
-    from .cached_op import CachedOp
+    from ..cached_op import CachedOp
 
 __all__ = ["check_apart", "overlap_test"]
 

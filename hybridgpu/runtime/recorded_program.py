@@ -32,10 +32,10 @@ from ..store import default_store
 from ..symbol.lowering import Structure, backward_mutations, lower_symbol, mutations
 from ..symbol.symbol import Symbol
 from ..util import is_np_shape
+from .compilation import LIMIT, Build, Compiled, compiler_key, interpret, store_key, target_of
 from .operator_gradients import OperatorFunctions
 from .prepared_backward import Origin, sweep
-from .program import LIMIT, Build, Compiled, compiler_key, interpret, store_key, target_of
-from .reports import Dumper
+from .reports.events import Dumper
 
 __all__ = ["Training", "TrainingCall", "training_program"]
 
@@ -270,7 +270,7 @@ class TrainingCall(WritingCall):
     Attributes:
         origin: of a prepared call, with ``at`` and ``kept_at``; see runtime/prepared_backward.py.
         mark: as long as it may read its inputs; see ndarray/versions.py.
-        room: where its kept values, what it writes later and its seed lie, if they lie together (runtime/pool.py).
+        room: where its kept values, what it writes later and its seed lie, if they lie together (runtime/dispatch/pools.py).
     """
 
     __slots__ = ("at", "kept", "kept_at", "mark", "origin", "program", "room")

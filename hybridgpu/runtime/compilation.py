@@ -40,8 +40,8 @@ from ..store import default_store
 from ..symbol.symbol import Symbol
 from ..util import is_np_shape
 from .captured import refuse_draws, refuse_first
-from .kept import Prelude
-from .reports import CompileEvent, Dumper, record
+from .folded_parameters import Prelude
+from .reports.events import CompileEvent, Dumper, record
 
 if TYPE_CHECKING:
     from ..symbol.lowering import Structure
@@ -61,7 +61,7 @@ class Compiled:
         outputs: types of the results.
         draws: True if it takes a random state as last argument.
         writes: positions of the inputs that take the values of the last results after a call.
-        prelude: what computes the inputs behind the others (see runtime/kept.py), None where there are none.
+        prelude: what computes the inputs behind the others (see runtime/folded_parameters.py), None where there are none.
         seconds: what making it cost.
         cache: 'disk' where the program was found there, 'background' while it is being made, else 'none'.
         reason: why the reference interpreter runs.

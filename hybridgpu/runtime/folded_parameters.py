@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ..backends.memory import lasting
 from ..backends.writes import is_shared, owner, unwatch, watch
 from ..locks import Lock
-from ..ndarray.epoch import bump
+from ..ndarray.binding_version import bump
 from .captured import refuse_first
 
 if TYPE_CHECKING:
-    from .program import Compiled
+    from .compilation import Compiled
 
 __all__ = ["Kept", "Prelude"]
 

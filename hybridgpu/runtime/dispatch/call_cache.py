@@ -8,14 +8,14 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from ..context import Context, current_context
-from ..ndarray.epoch import epoch
-from ..ndarray.ndarray import NDArray
-from ..nested import Static
-from ..recording import history, state
-from ..util import _everywhere as np_everywhere
-from ..util import _flags as np_flags
-from ..util import is_np_array, is_np_shape
+from ...context import Context, current_context
+from ...ndarray.binding_version import epoch
+from ...ndarray.ndarray import NDArray
+from ...nested import Static
+from ...recording import history, state
+from ...util import _everywhere as np_everywhere
+from ...util import _flags as np_flags
+from ...util import is_np_array, is_np_shape
 
 __all__ = ["Calls", "Kind", "as_traced", "kind_of"]
 

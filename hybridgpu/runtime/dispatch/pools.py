@@ -17,12 +17,12 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
-from ..backends.devices import Device
-from ..backends.failures import keeper
-from ..backends.memory import aligned_bytes, empty
-from ..compiler.ir.types import TensorType
-from ..context import Context
-from ..ndarray.ndarray import NDArray, wrap
+from ...backends.devices import Device
+from ...backends.failures import keeper
+from ...backends.memory import aligned_bytes, empty
+from ...compiler.ir.types import TensorType
+from ...context import Context
+from ...ndarray.ndarray import NDArray, wrap
 
 __all__ = ["ONE", "TWO", "DataPool", "DevicePool", "OutputPool", "RoomPool"]
 

@@ -12,7 +12,7 @@ from ..ndarray.apply import write_out
 from ..ndarray.ndarray import NDArray
 from ..symbol import Symbol
 from . import cached_op
-from .flags import FLAGS, manner_of
+from .hybridize_flags import FLAGS, manner_of
 
 __all__ = ["CachedOp"]
 

@@ -31,7 +31,7 @@ from ..ndarray.ndarray import NDArray
 from ..ops import OPERATORS
 from ..ops.late import LateNumbers, Slot
 from ..store import default_store
-from .program import LIMIT, Build, Compiled, store_key
+from .compilation import LIMIT, Build, Compiled, store_key
 
 __all__ = ["Recipe", "Update", "UpdateProgram", "available", "update_program"]
 

@@ -13,26 +13,42 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from ...dataclass import dataclass
 from ...resources import templates_folder
 from ..schedule.kernel import OPAQUE_ZERO, Kernel
 from .templates import Templates
 
-__all__ = ["kernel_text", "render"]
+if TYPE_CHECKING:
+    from ..schedule.persistent.kernel import Step
+
+__all__ = ["Function", "kernel_text", "render"]
 
 _NAME = "HG_NAME"
 _STEP_NAME = "HG_STEP"
-#: what CUDA's templates see of a kernel that is started by itself: where its blocks stand
-_STANDALONE: dict[str, Any] = {
-    "step": None,
-    "block_at": "blockIdx.x",
-    "block_count": "gridDim.x",
-    "loop": "HG_GRID",
-    "sync": "__syncthreads();",
-}
-#: … and of a step of a kernel that holds several
-_INLINE: dict[str, Any] = _STANDALONE | {"block_at": "block_at", "block_count": "block_count", "loop": "HG_PART"}
+
+
+@dataclass(frozen=True)
+class Function:
+    """The function that a kernel template prints (``f`` there); see templates/cuda/entry.j2.
+
+    Attributes:
+        name: of the function.
+        runtime_args: parameters besides pointers and extents.
+        step: CUDA: which step of a persistent kernel it is; None for a kernel that is started by itself.
+        block_at, block_count: CUDA: C text of the number of its block, and of how many there are.
+        loop: CUDA: the macro of a loop over elements that are dealt out to all threads.
+        sync: CUDA: the statement where the threads of a block wait for each other.
+    """
+
+    name: str
+    runtime_args: Sequence[str]
+    step: Step | None = None
+    block_at: str = "blockIdx.x"
+    block_count: str = "gridDim.x"
+    loop: str = "HG_GRID"
+    sync: str = "__syncthreads();"
 
 
 @lru_cache
@@ -49,10 +65,7 @@ def render(template: str, **context: Any) -> str:
 def kernel_text(kernel: Kernel, numeric: str) -> tuple[str, str]:
     """(name, text) of a kernel. The text is that of both numeric modes, the name is not: their code differs."""
     fields = _graph_fields(kernel) if kernel.steps else kernel.fields
-    text = render(
-        kernel.template,
-        k=SimpleNamespace(name=_NAME, runtime_args=list(kernel.runtime_args.values), **_STANDALONE, **fields),
-    )
+    text = render(kernel.template, k=SimpleNamespace(**fields), f=Function(_NAME, tuple(kernel.runtime_args.values)))
     lines = list(kernel.runtime_args.lines)
     if re.search(rf"\b{OPAQUE_ZERO}\b", text):
         lines.append(f"const Index {OPAQUE_ZERO} = hg::opaque(0);")
@@ -68,16 +81,10 @@ def _graph_fields(kernel: Kernel) -> dict[str, Any]:
     names: dict[str, str] = {}
     steps = []
     for step in kernel.steps:
-        seen = (
-            _INLINE
-            | {"name": _STEP_NAME, "step": step, "runtime_args": list(step.kernel.runtime_args.values)}
-            | step.kernel.fields
-        )
+        seen = step.kernel.fields
         if step.element_per_thread:
-            seen["threads"] = step.threads
-        if step.idle_threads:
-            seen["sync"] = f"hg::sync_first<{step.threads}>();"
-        text = render(step.kernel.template, k=SimpleNamespace(**seen))
+            seen = seen | {"threads": step.threads}
+        text = render(step.kernel.template, k=SimpleNamespace(**seen), f=_step_function(step))
         names.setdefault(text, f"{_NAME}_{len(names)}")
         steps.append(replace(step, function=names[text]))
     return kernel.fields | {
@@ -86,6 +93,19 @@ def _graph_fields(kernel: Kernel) -> dict[str, Any]:
         "staged": [s for s in steps if s.staged],
         "sections": _sections(kernel, steps),
     }
+
+
+def _step_function(step: Step) -> Function:
+    """The function of a step of a persistent kernel."""
+    return Function(
+        _STEP_NAME,
+        tuple(step.kernel.runtime_args.values),
+        step,
+        block_at="block_at",
+        block_count="block_count",
+        loop="HG_PART",
+        sync=f"hg::sync_first<{step.threads}>();" if step.idle_threads else "__syncthreads();",
+    )
 
 
 def _sections(kernel: Kernel, steps: Sequence[Any]) -> list[dict[str, Any]]:

@@ -43,7 +43,7 @@ from hybridgpu.compiler.passes.rewrite import rewrite
 from hybridgpu.compiler.pipeline import compile_graph
 from hybridgpu.compiler.primitives import TABLE, builder
 from hybridgpu.compiler.target import CPU
-from hybridgpu.dtypes import from_short
+from hybridgpu.core.dtypes import from_short
 from hybridgpu.gluon.model_zoo import vision
 from hybridgpu.runtime.recorded_program import Training
 from hybridgpu.symbol.lowering import lower_symbol

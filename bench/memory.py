@@ -26,7 +26,7 @@ from hybridgpu.compiler.passes.memory.arena_offsets import allocate  # noqa: E40
 from hybridgpu.compiler.pipeline import compile_graph  # noqa: E402
 from hybridgpu.compiler.program import LibraryStep, Program  # noqa: E402
 from hybridgpu.compiler.target import CPU, CUDA, Target  # noqa: E402
-from hybridgpu.dtypes import from_short  # noqa: E402
+from hybridgpu.core.dtypes import from_short  # noqa: E402
 from hybridgpu.gluon.model_zoo import vision  # noqa: E402
 from hybridgpu.runtime.recorded_program import Training  # noqa: E402
 from hybridgpu.symbol.lowering import lower_symbol  # noqa: E402

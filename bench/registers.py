@@ -29,6 +29,7 @@ from cuda_on_cpu.static_checks import compile_report  # noqa: E402
 
 from hybridgpu.backends.cuda.driver import module_source  # noqa: E402
 from hybridgpu.backends.cuda.nvrtc import NUMERIC  # noqa: E402
+from hybridgpu.cache.package_files import kernels_folder  # noqa: E402
 from hybridgpu.compiler import assemble  # noqa: E402
 from hybridgpu.compiler.ir import Graph, Node  # noqa: E402
 from hybridgpu.compiler.pipeline import compile_graph  # noqa: E402
@@ -45,7 +46,6 @@ from hybridgpu.compiler.schedule.cuda.register_model import (  # noqa: E402
     predicted_registers,
 )
 from hybridgpu.compiler.target import Target, cuda_target  # noqa: E402
-from hybridgpu.resources import kernels_folder  # noqa: E402
 
 CHUNK = 100  #: kernels of one compilation
 SQUEEZE = 2  #: registers below what a thread may have, from which on ptxas counts as held back

@@ -44,7 +44,7 @@ from hybridgpu.backends.cuda.nvrtc import compile_reported, compiler_version  # 
 from hybridgpu.backends.devices import HostDevice, use_gpu_devices  # noqa: E402
 from hybridgpu.cli.bench.workloads import SUITES  # noqa: E402
 from hybridgpu.compiler.program import KernelInfo, KernelStep, LibraryStep, Program  # noqa: E402
-from hybridgpu.dtypes import from_short  # noqa: E402
+from hybridgpu.core.dtypes import from_short  # noqa: E402
 from hybridgpu.gluon import HybridBlock, nn, rnn  # noqa: E402
 from hybridgpu.gluon.loss import SoftmaxCrossEntropyLoss  # noqa: E402
 

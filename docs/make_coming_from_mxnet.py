@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from hybridgpu.hints.foreign_names import MXNET, OTHERS, Decision  # noqa: E402
-from hybridgpu.unsupported import _BINARY, _UNARY  # noqa: E402
+from hybridgpu.hints.operators import _BINARY, _UNARY  # noqa: E402
 
 PAGE = Path(__file__).resolve().with_name("coming-from-mxnet.md")
 SURFACE = ROOT / "tests" / "recorded" / "surface.json.xz"

@@ -26,7 +26,7 @@ from hybridgpu.compiler.passes.differentiate import differentiate  # noqa: E402
 from hybridgpu.compiler.pipeline import compile_graph  # noqa: E402
 from hybridgpu.compiler.program import KernelStep, LibraryStep  # noqa: E402
 from hybridgpu.compiler.target import CPU  # noqa: E402
-from hybridgpu.dtypes import ALL_DTYPES, DType, bf16, f32, from_short  # noqa: E402
+from hybridgpu.core.dtypes import ALL_DTYPES, DType, bf16, f32, from_short  # noqa: E402
 from hybridgpu.ndarray.apply import operator_graph  # noqa: E402
 from hybridgpu.ops import OPERATORS  # noqa: E402
 from hybridgpu.ops.record import Operator, Sample  # noqa: E402

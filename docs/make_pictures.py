@@ -24,7 +24,7 @@ from hybridgpu.compiler.pipeline import compile_graph  # noqa: E402
 from hybridgpu.compiler.primitives import builder  # noqa: E402
 from hybridgpu.compiler.program import Program  # noqa: E402
 from hybridgpu.compiler.target import CPU  # noqa: E402
-from hybridgpu.dtypes import f32  # noqa: E402
+from hybridgpu.core.dtypes import f32  # noqa: E402
 
 FOLDER = Path(__file__).resolve().with_name("pictures")
 INK, PALE, LINE = "#22262e", "#6b7280", "#c9ced6"

@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 import hybridgpu as mx  # noqa: E402
-from hybridgpu.dtypes import DType  # noqa: E402
+from hybridgpu.core.dtypes import DType  # noqa: E402
 from hybridgpu.ndarray import methods as nd_methods  # noqa: E402
 from hybridgpu.ops.functions import OperatorSignature  # noqa: E402
 from hybridgpu.ops.numpy import NP, NPX  # noqa: E402

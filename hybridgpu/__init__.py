@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from .base import MXNetError, NotImplementedForSymbol
 from .context import Context, cpu, cpu_pinned, current_context, gpu, gpu_memory_info, num_gpus
-from .deferred import DECLARED_BY
-from .module_aliases import install
+from .frontend.late_declarations import DECLARED_BY
+from .frontend.module_aliases import install
 
 if TYPE_CHECKING:  # their types, for checkers of programs; the names are imported at first use
     from . import attribute as attribute
@@ -61,9 +61,9 @@ if TYPE_CHECKING:  # their types, for checkers of programs; the names are import
     from .as_mxnet import install_as_mxnet as install_as_mxnet
     from .attribute import AttrScope as AttrScope
     from .executor import Executor as Executor
-    from .hybrid_function import hybridize as hybridize
+    from .frontend.hybrid_function import hybridize as hybridize
+    from .frontend.tf32 import allow_tf32 as allow_tf32
     from .runtime.reports.events import compile_report as compile_report
-    from .tf32 import allow_tf32 as allow_tf32
     from .tracing.error import TracingError as TracingError
     from .util import is_np_array as is_np_array
     from .util import is_np_shape as is_np_shape
@@ -155,10 +155,10 @@ _NAMES = {
     "use_np_shape": ("util", "use_np_shape"),
     "use_np_array": ("util", "use_np_array"),
     "Executor": ("executor", "Executor"),
-    "allow_tf32": ("tf32", "allow_tf32"),
+    "allow_tf32": ("frontend.tf32", "allow_tf32"),
     "compile_report": ("runtime.reports", "compile_report"),
     "install_as_mxnet": ("as_mxnet", "install_as_mxnet"),
-    "hybridize": ("hybrid_function", "hybridize"),
+    "hybridize": ("frontend.hybrid_function", "hybridize"),
     "TracingError": ("tracing.error", "TracingError"),
 }
 
@@ -197,7 +197,7 @@ def _hint(name: str) -> str:
     if PathFinder.find_spec(f"{__name__}.{name}", __path__):  # a module that is being imported
         return ""
     if hasattr(importlib.import_module(".ndarray", __name__), name):
-        from .provenance import advice
+        from .core.source_location import advice
 
         return "\n" + advice(f"Write mx.nd.{name}.")
     import difflib

@@ -8,7 +8,7 @@ import warnings
 from collections import defaultdict
 from typing import ClassVar
 
-from .provenance import user_frame
+from .core.source_location import user_frame
 
 __all__ = ["AttrScope", "current"]
 

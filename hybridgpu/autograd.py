@@ -16,15 +16,9 @@ import copy
 from collections.abc import Sequence
 from typing import Any
 
-from . import recording
 from .base import MXNetError, NotImplementedForSymbol
-from .misplaced import is_symbol
-from .ndarray import tape
-from .ndarray.apply import zeros_like
-from .ndarray.ndarray import NDArray
-from .ndarray.types import ArrayType
-from .provenance import advice
-from .recording import (
+from .core import autograd_state
+from .core.autograd_state import (
     is_recording,
     is_training,
     mark_variables,
@@ -35,6 +29,12 @@ from .recording import (
     set_training,
     train_mode,
 )
+from .core.source_location import advice
+from .hints.tracing import is_symbol
+from .ndarray import tape
+from .ndarray.apply import zeros_like
+from .ndarray.ndarray import NDArray
+from .ndarray.types import ArrayType
 
 __all__ = [
     "Function",
@@ -54,8 +54,8 @@ __all__ = [
 
 
 def _heads(heads: Any, head_grads: Any) -> tuple[list[NDArray], list[NDArray | None]]:
-    if recording.state.trace is not None:
-        raise recording.state.trace.no_gradients()
+    if autograd_state.state.trace is not None:
+        raise autograd_state.state.trace.no_gradients()
     if isinstance(heads, NDArray):
         assert head_grads is None or isinstance(head_grads, NDArray)
         return [heads], [head_grads]
@@ -109,8 +109,8 @@ def grad(
     for v in wanted:
         assert isinstance(v, NDArray), "variables must be an NDArray or a list of them"
     assert wanted, "variables cannot be an empty list."
-    infos: list[recording.GradientInfo] = []
-    for n, info in enumerate(map(recording.history, wanted)):
+    infos: list[autograd_state.GradientInfo] = []
+    for n, info in enumerate(map(autograd_state.history, wanted)):
         if info is None or (info.node is None and info.grad_req == "null"):
             raise MXNetError(
                 "Check failed: !AGInfo::IsNone(*variables[i]) && AGInfo::IsVariable(variables[i]->entry_.node): Cannot "
@@ -233,16 +233,16 @@ class Function:
         self.saved_tensors = args
 
     def __call__(self, *inputs: NDArray) -> Any:
-        if any(map(is_symbol, inputs)) or recording.state.trace is not None:
+        if any(map(is_symbol, inputs)) or autograd_state.state.trace is not None:
             raise NotImplementedForSymbol(type(self).__name__, advice=advice(_NO_GRAPH))
         assert not self._used, "Each Function instance can only be called once. Please create another instance."
         self._used = True
-        flags = recording.state.recording
-        recording.state.recording = False
+        flags = autograd_state.state.recording
+        autograd_state.state.recording = False
         try:
             outputs = self.forward(*inputs)
         finally:
-            recording.state.recording = flags
+            autograd_state.state.recording = flags
         if not flags:
             return outputs
         results = [outputs] if isinstance(outputs, NDArray) else list(outputs)

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import Any, ClassVar
 
 from .base import MXNetError
-from .provenance import advice, user_frame
+from .core.source_location import advice, user_frame
 
 __all__ = ["Context", "cpu", "cpu_pinned", "current_context", "gpu", "gpu_memory_info", "map_gpus_to_cpu", "num_gpus"]
 

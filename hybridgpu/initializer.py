@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from . import registry
-from .provenance import user_frame
+from .core.source_location import user_frame
 
 __all__ = [
     "Bilinear", "Constant", "FusedRNN", "InitDesc", "Initializer", "LSTMBias", "Load", "MSRAPrelu", "Mixed", "Normal", "One",

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any, ClassVar, TypeVar
 
 from .base import MXNetError
-from .io.atomic import replace_file
+from .io.formats.atomic import replace_file
 from .ndarray import NDArray
 from .optimizer import Optimizer, Updater, get_updater
 from .optimizer.updater import load_states

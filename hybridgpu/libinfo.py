@@ -13,7 +13,7 @@ _WRITE = "Kernels are generated here, and there is no libmxnet to link with: wri
 
 
 def _refuse(what: str) -> NoReturn:
-    from .provenance import advice
+    from .core.source_location import advice
 
     raise RuntimeError(f"Cannot find the {what}.\n{advice(_WRITE)}")
 

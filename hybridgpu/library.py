@@ -7,7 +7,7 @@ import os
 from typing import NoReturn
 
 from .base import MXNetError
-from .provenance import advice
+from .core.source_location import advice
 
 __all__ = ["load"]
 

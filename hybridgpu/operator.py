@@ -14,7 +14,8 @@ from typing import Any, NamedTuple
 
 from .base import MXNetError
 from .compiler.ir.types import TensorType, tensor_type
-from .dtypes import dtype_of
+from .core.autograd_state import state
+from .core.dtypes import dtype_of
 from .ndarray.apply import numpy_class
 from .ndarray.ndarray import NDArray
 from .ndarray.placing import zeros_on
@@ -22,7 +23,6 @@ from .ndarray.tape import Pullback, tracked
 from .ops.functions import Bound
 from .ops.params import REQUIRED, Text, Values, text_of
 from .ops.record import OPERATORS, Operator
-from .recording import state
 from .symbol.symbol import Symbol
 from .util import is_np_array
 

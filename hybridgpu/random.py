@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from .generator import seed
-from .provenance import advice
+from .core.rng import seed
+from .core.source_location import advice
 
 __all__ = ["seed"]
 

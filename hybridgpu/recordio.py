@@ -13,8 +13,8 @@ from typing import Any, BinaryIO, NamedTuple, TextIO
 import numpy as np
 
 from .base import MXNetError
-from .io.pictures import decode_picture, encode_picture
-from .io.recordio import read_record, write_record
+from .io.formats.recordio import read_record, write_record
+from .io.images import decode_picture, encode_picture
 
 __all__ = ["IRHeader", "MXIndexedRecordIO", "MXRecordIO", "pack", "pack_img", "unpack", "unpack_img"]
 

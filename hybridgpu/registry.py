@@ -12,7 +12,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from .provenance import advice
+from .core.source_location import advice
 
 __all__ = ["get_alias_func", "get_create_func", "get_register_func", "get_registry"]
 

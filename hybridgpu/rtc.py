@@ -9,7 +9,6 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 
-from . import recording
 from .backends.cuda.backend import CudaBackend
 from .backends.cuda.user_kernels import UserModule, compile_module
 from .backends.devices import device_of
@@ -17,6 +16,7 @@ from .backends.failures import attempt
 from .backends.writes import written
 from .base import MXNetError, numeric_types, string_types
 from .context import Context
+from .core import autograd_state
 from .ndarray import NDArray
 from .ndarray.ndarray import refuse_in_place
 from .ndarray.versions import before_write
@@ -141,7 +141,7 @@ class CudaKernel:
             if not is_const:
                 changed.append(value)
             given.append(value)
-        if recording.state.recording:
+        if autograd_state.state.recording:
             for array in changed:
                 refuse_in_place(array)
         for array in changed:

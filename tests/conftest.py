@@ -101,11 +101,11 @@ def pytest_runtest_teardown(item, nextitem):
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item):
     """Random numbers do not depend on what ran before, nor on the process; fixtures of any scope come later."""
-    from hybridgpu import generator
+    from hybridgpu.core import rng
 
     random.seed(0)
     np.random.seed(0)
-    generator.seed(0)
+    rng.seed(0)
 
 
 @pytest.fixture

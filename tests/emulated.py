@@ -44,9 +44,9 @@ from hybridgpu.backends.cuda.user_kernels import UserModule, missing_kernel
 from hybridgpu.backends.devices import use_gpu_devices
 from hybridgpu.backends.failures import DeviceError
 from hybridgpu.backends.library import Libraries
+from hybridgpu.cache.package_files import kernels_folder
 from hybridgpu.compiler.program import KernelInfo, KernelStep, Program
-from hybridgpu.dtypes import from_short
-from hybridgpu.resources import kernels_folder
+from hybridgpu.core.dtypes import from_short
 
 TIMEOUT = 20.0  #: seconds of a kernel
 ORDERS = itertools.cycle(["forward", "reverse", "shuffle"])

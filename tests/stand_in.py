@@ -15,7 +15,7 @@ import pytest
 from emulated import on_stream
 
 from hybridgpu.backends.cpu.toolchain import find_toolchain
-from hybridgpu.store import default_store
+from hybridgpu.cache.disk_cache import default_store
 
 _copies = itertools.count()
 

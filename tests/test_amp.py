@@ -13,7 +13,7 @@ from hybridgpu.compiler.pipeline import compile_graph
 from hybridgpu.compiler.program import KernelStep
 from hybridgpu.compiler.target import CUDA
 from hybridgpu.contrib import amp
-from hybridgpu.dtypes import bf16, f16, f32
+from hybridgpu.core.dtypes import bf16, f16, f32
 from hybridgpu.gluon import nn
 from hybridgpu.ops import OPERATORS
 from hybridgpu.runtime.recorded_program import Training

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from hybridgpu.dataclass import dataclass, field
+from hybridgpu.core.dataclass import dataclass, field
 
 
 def _classes(decorator: Any) -> dict[str, type]:

@@ -12,7 +12,7 @@ import pytest
 import hybridgpu as mx
 from hybridgpu import recordio
 from hybridgpu.base import MXNetError
-from hybridgpu.io.recordio import record_offsets
+from hybridgpu.io.formats.recordio import record_offsets
 
 SIZES = [(6, 9), (7, 7), (5, 8), (9, 6), (6, 6), (8, 8), (7, 5)]
 

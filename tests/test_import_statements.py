@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 import hybridgpu as mx
-from hybridgpu.module_aliases import PATHS
+from hybridgpu.frontend.module_aliases import PATHS
 
 #: statement -> what its name is
 STATEMENTS = {

@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 import hybridgpu as mx
-from hybridgpu import nd, settings
+from hybridgpu import nd
+from hybridgpu.cache.disk_cache import default_store, reset_default_store
+from hybridgpu.core import settings
 from hybridgpu.gluon import nn
-from hybridgpu.store import default_store, reset_default_store
 
 # -- settings
 

@@ -102,7 +102,7 @@ class Check:
     """
 
     def __init__(self, options: argparse.Namespace, work: Path) -> None:
-        from hybridgpu.resources import sources_hash
+        from hybridgpu.cache.package_files import sources_hash
 
         self.options, self.work, self.log = options, work, Log()
         self.code = sources_hash()[:12]

@@ -23,7 +23,7 @@ from hybridgpu.compiler.primitives import builder
 from hybridgpu.compiler.program import LibraryStep
 from hybridgpu.compiler.schedule.conv import direct as schedule
 from hybridgpu.compiler.target import CUDA
-from hybridgpu.dtypes import from_short
+from hybridgpu.core.dtypes import from_short
 
 _DIRECT_UP_TO = 1 << 28  #: multiplications beyond which the direct kernel is not tried
 _CHECKED = 2  #: samples of the comparison with float64

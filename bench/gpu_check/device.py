@@ -16,7 +16,7 @@ from hybridgpu.backends.devices import device_of
 from hybridgpu.cli.bench.timing import CudaClock, HostClock, Samples, compare, loop
 from hybridgpu.compiler.program import KernelStep, Program
 from hybridgpu.context import gpu
-from hybridgpu.dtypes import from_short
+from hybridgpu.core.dtypes import from_short
 
 __all__ = ["Device", "Timer", "arguments", "families", "kinds", "open_rows"]
 

@@ -20,8 +20,8 @@ from hybridgpu.cli.bench.timing import CudaClock, HostClock, compare, loop
 from hybridgpu.cli.bench.worker import bare_loop
 from hybridgpu.cli.bench.workloads import SUITES
 from hybridgpu.context import gpu
+from hybridgpu.core.settings import GRAPH_KERNELS
 from hybridgpu.gluon import HybridBlock, nn, rnn
-from hybridgpu.settings import GRAPH_KERNELS
 
 FLAGS: dict[str, dict[str, bool]] = {"fresh": {}, "graph": {"static_alloc": True, "static_shape": True}}
 ROUNDS, BATCH_SECONDS = 7, 0.01

@@ -32,7 +32,7 @@ from hybridgpu.compiler.schedule.matmul.config_cuda import (
     library_seconds,
 )
 from hybridgpu.compiler.target import Target
-from hybridgpu.dtypes import from_short
+from hybridgpu.core.dtypes import from_short
 
 _GENERATED_UP_TO = 1 << 32  #: multiplications beyond which no kernel is tried
 _FORMS = 5  #: of the generated kernel, those that the model finds fastest

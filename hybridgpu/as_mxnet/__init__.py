@@ -19,7 +19,7 @@ from typing import Any
 
 from ..base import MXNetError, show_as
 from ..context import map_gpus_to_cpu
-from ..settings import flag
+from ..core.settings import flag
 
 __all__ = ["PATH", "VERSION", "install_as_mxnet"]
 

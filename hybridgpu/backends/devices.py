@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from ..context import Context
-from ..provenance import advice
+from ..core.source_location import advice
 from .base import Backend
 from .memory import copy
 

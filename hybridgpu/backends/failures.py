@@ -15,7 +15,7 @@ from typing import Any, NoReturn, Protocol, TypeVar
 from weakref import WeakSet
 
 from ..base import MXNetError
-from ..locks import Lock
+from ..core.fork_safe_lock import Lock
 
 __all__ = [
     "DeviceError",

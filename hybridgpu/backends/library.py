@@ -16,8 +16,8 @@ from ..compiler.primitives import TABLE
 from ..compiler.primitives.loop import run_loop
 from ..compiler.program import Buffer, LibraryStep, Program
 from ..compiler.reference import evaluate_stored
-from ..dtypes import f32, from_short
-from ..settings import tf32
+from ..core.dtypes import f32, from_short
+from ..core.settings import tf32
 
 __all__ = [
     "TF32",

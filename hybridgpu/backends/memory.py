@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from ..locks import Lock
-from ..provenance import advice
+from ..core.fork_safe_lock import Lock
+from ..core.source_location import advice
 from .failures import HostMemoryError, again
 
 __all__ = ["ALIGNMENT", "aligned_bytes", "copy", "empty", "lasting", "lodger", "zeros"]

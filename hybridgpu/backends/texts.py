@@ -9,7 +9,7 @@ import sys
 from functools import lru_cache
 from types import CodeType
 
-from ..store import default_store
+from ..cache.disk_cache import default_store
 
 __all__ = ["code_of"]
 

@@ -18,7 +18,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from ..locks import Lock
+from ..core.fork_safe_lock import Lock
 from .failures import again
 
 __all__ = ["Watcher", "assign", "is_shared", "owner", "share", "unwatch", "watch", "written", "written_all"]

@@ -9,8 +9,8 @@ from dataclasses import asdict
 import click
 
 from ..base import MXNetError
-from ..settings import lasting_cache, text_of
-from ..store import Store, default_store
+from ..cache.disk_cache import Store, default_store
+from ..core.settings import lasting_cache, text_of
 from .text import byte_text
 
 __all__ = ["cache", "open_store", "store_lines"]

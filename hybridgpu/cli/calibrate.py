@@ -140,7 +140,7 @@ def _products(opened: Any) -> Any:
         from ..backends.library import Declined
         from ..compiler.devices.gpu import TF32_CAPABILITY
         from ..compiler.ir.types import tensor_type
-        from ..dtypes import from_short
+        from ..core.dtypes import from_short
 
         kind = tensor_type((size, size), from_short(how.removeprefix("t")))
         rounding = how == "tf32"  # what is set about TF32 is of no account: nothing is decided by it here

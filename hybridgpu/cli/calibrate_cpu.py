@@ -94,7 +94,7 @@ def _program(elements: int, operations: int, **limits: int) -> Any:
     from ..compiler.ir.types import tensor_type
     from ..compiler.pipeline import compile_graph
     from ..compiler.primitives import builder
-    from ..dtypes import f32
+    from ..core.dtypes import f32
 
     backend = cpu_backend()
     if backend is None:

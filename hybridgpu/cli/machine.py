@@ -21,8 +21,8 @@ from typing import Any
 import numpy as np
 
 from .. import __version__
-from ..settings import text_of
-from ..store import Store
+from ..cache.disk_cache import Store
+from ..core.settings import text_of
 
 __all__ = ["compiler", "cpu", "cuda", "environment", "gpu_search", "machine", "versions"]
 

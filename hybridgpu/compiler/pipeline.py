@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
-from ..dataclass import dataclass
-from ..settings import verifying
+from ..core.dataclass import dataclass
+from ..core.settings import verifying
 from .assemble import assemble
 from .host_copy import host_copy_program
 from .ir.graph import Graph, Node

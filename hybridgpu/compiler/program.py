@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import fields, replace
 from typing import Any
 
-from ..dataclass import dataclass, field
+from ..core.dataclass import dataclass, field
 
 __all__ = ["END_OF_UNIT", "Buffer", "KernelInfo", "KernelStep", "LibraryStep", "Program"]
 

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..dtypes import DType, bf16, f16, f32, f64
+from ..core.dtypes import DType, bf16, f16, f32, f64
 from .ir.graph import Graph, Node, Primitive
 from .ir.types import TensorType, tensor_type
 

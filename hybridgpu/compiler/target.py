@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
 
-from ..dataclass import dataclass
+from ..core.dataclass import dataclass
 from .devices.cpu import CpuConstants
 from .devices.record import DeviceConstants
 

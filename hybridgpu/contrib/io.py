@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from .. import ndarray as nd
-from ..iterators.base import DataDesc, DataIter
+from ..io.iterators.base import DataDesc, DataIter
 from ..ndarray import NDArray
 
 __all__ = ["DataLoaderIter"]

@@ -6,7 +6,7 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-from ..provenance import advice
+from ..core.source_location import advice
 
 __all__ = ["LogMetricsCallback"]
 

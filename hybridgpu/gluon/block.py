@@ -9,18 +9,18 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ..arguments import taken_by, unexpected
 from ..base import MXNetError
+from ..core.autograd_state import state, traces
+from ..core.source_location import advice, place, user_frame
+from ..hints.arguments import taken_by, unexpected
+from ..hints.gluon import ARGUMENTS, attribute_error
 from ..initializer import Uniform
 from ..ndarray import NDArray
 from ..ndarray import load as load_arrays
 from ..ndarray.serialization import write_arrays
-from ..provenance import advice, place, user_frame
-from ..recording import state, traces
 from ..symbol import Symbol
 from ..util import _flags as np_flags
 from .forward import attribute_changed, trace_again
-from .habits import ARGUMENTS, attribute_error
 from .parameter import Parameter, ParameterDict
 from .parameter.dictionary import shown_names
 from .parameter.parameter import take_together

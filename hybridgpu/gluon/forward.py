@@ -23,10 +23,10 @@ from contextlib import contextmanager
 from types import CodeType
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from .. import recording
 from ..base import MXNetError, NotImplementedForSymbol
+from ..core import autograd_state
+from ..core.source_location import block_scope, user_frame
 from ..ndarray.binding_version import bump
-from ..provenance import block_scope, user_frame
 
 if TYPE_CHECKING:
     from ..runtime.cached_op import CachedOp
@@ -104,7 +104,7 @@ def argument_tree(args: Sequence[Any]) -> tuple[list[Any], list[Any]]:
 
 def call_forward(block: HybridBlock, args: tuple[Any, ...]) -> Any:
     """Call a block that has a ``forward`` of its own."""
-    trace = recording.state.trace
+    trace = autograd_state.state.trace
     if trace is not None:  # it is part of another one's graph
         trace.blocks[id(block)] = block
         _infer_own(block, args)
@@ -203,7 +203,7 @@ def _infer_own(block: HybridBlock, args: tuple[Any, ...]) -> None:
 
 def in_a_trace(block: HybridBlock, x: Any, args: tuple[Any, ...]) -> Any:
     """Run the ``hybrid_forward`` of a block that is part of another one's graph, on its arrays."""
-    recording.state.trace.blocks[id(block)] = block
+    autograd_state.state.trace.blocks[id(block)] = block
     if not traces_arrays(block):
         waiting = [p for p in block._reg_params.values() if p._data is None and p._deferred_init]
         if waiting:
@@ -258,14 +258,14 @@ def graph_of(block: HybridBlock, flat: Sequence[Any], form: Any) -> CachedOp:
 
 def regrouped(flat: Sequence[Any], form: Any) -> tuple[Any, ...]:
     """The arguments of a call."""
-    from ..nested import regroup
+    from ..core.pytree import regroup
 
     return tuple(regroup(list(flat), form))
 
 
 @contextmanager
 def _scopes(block: HybridBlock, whole: bool, args: tuple[Any, ...]) -> Iterator[None]:
-    recording.state.trace.blocks[id(block)] = block
+    autograd_state.state.trace.blocks[id(block)] = block
     if whole:
         _infer_own(block, args)
     with block.name_scope(), block_scope(block.name):
@@ -294,7 +294,7 @@ def attribute_changed(block: Block, name: str, old: Any, new: Any) -> None:
 def trace_again(block: Block, why: str) -> None:
     """Let functions and blocks whose graphs were traced through a block trace them at their next call."""
     readers = block.__dict__.get("_hg_readers")
-    if readers and recording.state.trace is None:
+    if readers and autograd_state.state.trace is None:
         for calls in list(readers):
             calls.forget(why)
         bump()  # so that no prepared call answers

@@ -8,19 +8,20 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from .. import ndarray as nd_module
-from .. import recording
 from .. import symbol as sym_module
 from ..base import MXNetError
-from ..dtypes import dtype_of, f32
-from ..locks import Lock
+from ..core import autograd_state
+from ..core.dtypes import dtype_of, f32
+from ..core.fork_safe_lock import Lock
+from ..core.settings import numeric_mode
+from ..core.source_location import advice, block_scope, user_frame
+from ..hints.gluon import about_arguments
+from ..hints.op_errors import about_types
 from ..ndarray import NDArray
 from ..ndarray.serialization import write_arrays
 from ..ndarray.versions import exchanging, is_versioned, pinned
-from ..ops.refusal import about_types
-from ..provenance import advice, block_scope, user_frame
 from ..runtime.cached_op import CachedOp
 from ..runtime.hybridize_flags import FLAGS, check_flags, manner_of, warn_of_unused
-from ..settings import numeric_mode
 from ..symbol import Group, Symbol
 from ..symbol import var as make_var
 from ..symbol.inference import Inference
@@ -38,7 +39,6 @@ from .forward import (
     traces_arrays,
     why_python,
 )
-from .habits import about_arguments
 from .operators import follows_mode
 from .parameter import DeferredInitializationError, Parameter, ParameterDict, shape_is_known
 from .structure import check_contexts, first_array, flatten, formats_agree, kind_of_call, regroup
@@ -246,7 +246,7 @@ class HybridBlock(Block):
         x, *args = call
         kind = kind_of_call(call)
         if kind is NDArray:
-            if recording.state.trace is not None:
+            if autograd_state.state.trace is not None:
                 return in_a_trace(self, x, tuple(args))
             if self._active:
                 return run_graph(self, call, self._hg_eager_call)

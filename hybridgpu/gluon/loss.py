@@ -12,10 +12,10 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from ..base import numeric_types
+from ..hints.gluon import LOSSES, missing
 from ..ndarray import NDArray
 from ..util import is_np_array
 from .forward import to_be_defined
-from .habits import LOSSES, missing
 from .hybrid import HybridBlock
 
 __all__ = [

@@ -15,7 +15,7 @@ from typing import Any
 
 from .. import ndarray as nd_module
 from .. import symbol as sym_module
-from ..namespaces import NUMPY_MODULES
+from ..frontend.namespaces import NUMPY_MODULES
 from ..ndarray import NDArray
 from ..ops.functions import find, registered
 from ..symbol import Symbol

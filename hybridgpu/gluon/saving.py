@@ -14,8 +14,8 @@ from itertools import count
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..base import MXNetError
-from ..io.atomic import replace_file
-from ..nested import count_values
+from ..core.pytree import count_values
+from ..io.formats.atomic import replace_file
 from ..symbol import Symbol, load_json
 
 if TYPE_CHECKING:

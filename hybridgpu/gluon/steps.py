@@ -17,16 +17,16 @@ from typing import Any, NamedTuple
 from ..backends.devices import device_of
 from ..backends.writes import owner
 from ..base import MXNetError
-from ..dataclass import dataclass, field
+from ..core.autograd_state import state as recording
+from ..core.dataclass import dataclass, field
+from ..core.settings import fused_updates
 from ..ndarray import NDArray
 from ..optimizer import Optimizer, Updater
 from ..optimizer.by_operator import ByOperator, ManyByOperator
-from ..recording import state as recording
 from ..runtime.cached_op import is_compiled
 from ..runtime.optimizer_programs import Recipe, Update, UpdateProgram, available, update_program
 from ..runtime.reports.explain import Explanation
 from ..runtime.start import ALIGNED
-from ..settings import fused_updates
 from .parameter import Parameter
 
 __all__ = ["StepExplanation", "TrainerSteps"]

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from .. import nested
+from ..core import pytree
+from ..core.pytree import formats_agree, regroup
 from ..ndarray import NDArray
-from ..nested import formats_agree, regroup
 from ..symbol import Symbol
 from ..util import is_np_array
 
@@ -27,7 +27,7 @@ def _module() -> str:
 
 
 def flatten(args: Any, what: str) -> tuple[list[Any], Any]:
-    """(arrays or Symbols in order, format), see ``hybridgpu.nested``.
+    """(arrays or Symbols in order, format), see ``hybridgpu.core.pytree``.
 
     Raises:
         ValueError: something that is neither, in MXNet's words with ``what`` ('input' or 'output'), and a way out.
@@ -47,7 +47,7 @@ def flatten(args: Any, what: str) -> tuple[list[Any], Any]:
             )
         return None
 
-    return nested.flatten(args, format_of)
+    return pytree.flatten(args, format_of)
 
 
 def regrouped(args: Any, fmt: Any) -> Any:

@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import Any
 
+from ..core.source_location import advice
 from ..ndarray import NDArray
-from ..provenance import advice
 from .block import Block
 from .structure import flatten
 

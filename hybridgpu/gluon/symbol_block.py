@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from .. import recording
 from .. import symbol as sym_module
 from ..context import cpu
+from ..core import autograd_state
 from ..ndarray import NDArray, load
 from ..symbol import Group, Symbol
 from ..symbol.inference import type_propagation
@@ -121,7 +121,7 @@ class SymbolBlock(HybridBlock):
     def _hg_forward(self, call: tuple[Any, ...]) -> Any:
         """Run the graph on arrays, or put it into a larger graph."""
         if _holds_arrays(call):
-            trace = recording.state.trace
+            trace = autograd_state.state.trace
             return self._call_cached_op(call) if trace is None else self._hg_in_a_trace(trace, call)
         assert isinstance(call[0], Symbol), f"Layer call with nothing or a mixture of types: {type(call[0])}"
         flat, form = flatten(call, "input")

@@ -10,14 +10,14 @@ import numpy as np
 
 from .. import kvstore as kvs
 from .. import optimizer as opt
-from ..arguments import unexpected
 from ..context import Context
-from ..io.atomic import replace_file
+from ..core.source_location import advice
+from ..hints.arguments import unexpected
+from ..hints.gluon import OF_OPTIMIZERS, TRAINER, attribute_error
+from ..io.formats.atomic import replace_file
 from ..ndarray.versions import before_writes
 from ..optimizer.updater import load_states
-from ..provenance import advice
 from .block import Block
-from .habits import OF_OPTIMIZERS, TRAINER, attribute_error
 from .parameter import Parameter, ParameterDict
 from .steps import StepExplanation, TrainerSteps
 

@@ -16,10 +16,10 @@ import numpy as np
 
 from .. import ndarray
 from ..context import Context
+from ..hints.gluon import UTILITIES, missing
 from ..ndarray import NDArray
 from ..util import is_np_array, is_np_shape
 from .block import HookHandle
-from .habits import UTILITIES, missing
 
 __all__ = ["HookHandle", "check_sha1", "clip_global_norm", "download", "replace_file", "shape_is_known", "split_and_load", "split_data"]  # fmt: skip
 

@@ -380,7 +380,7 @@ def decision(path: str) -> Decision | None:
 
 def hint(path: str) -> str:
     """The line for the end of an error about a missing name, or ''."""
-    from ..provenance import advice, current_block
+    from ..core.source_location import advice, current_block
 
     found = decision(path)
     if found is None:

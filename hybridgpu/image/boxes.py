@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 
 from .. import ndarray as nd
+from ..core.source_location import user_frame
 from ..ndarray import NDArray
-from ..provenance import user_frame
 from .augment import Augmenter, CastAug, ForceResizeAug, ResizeAug, color_augmenters, normalizers
 from .pictures import copyMakeBorder, fixed_crop
 

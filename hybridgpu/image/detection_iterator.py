@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..hints.absent_member import AbsentMember
-from ..iterators import DataDesc
+from ..io.iterators import DataDesc
 from ..ndarray import NDArray
 from .boxes import CreateDetAugmenter
 from .iterator import ImageIter

@@ -14,7 +14,7 @@ import numpy as np
 
 from .. import ndarray as nd
 from ..base import MXNetError
-from ..iterators import DataBatch, DataDesc, DataIter
+from ..io.iterators import DataBatch, DataDesc, DataIter
 from ..ndarray import NDArray, array
 from ..ndarray.mode import of_mode
 from ..recordio import MXIndexedRecordIO, MXRecordIO, unpack

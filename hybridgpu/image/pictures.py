@@ -18,7 +18,7 @@ import numpy as np
 
 from .. import ndarray as nd
 from ..base import MXNetError
-from ..io.pictures import decode_picture, read_picture
+from ..io.images import decode_picture, read_picture
 from ..ndarray import NDArray, array
 from ..ndarray import image as operators
 from ..ndarray.mode import follows_mode

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from ..base import MXNetError
-from ..dtypes import dtype_of
-from ..io.pictures import decode_picture
-from ..io.recordio import read_record, record_offsets
-from ..iterators import MXDataIter
+from ..core.dtypes import dtype_of
+from ..io.formats.recordio import read_record, record_offsets
+from ..io.images import decode_picture
+from ..io.iterators import MXDataIter
 from ..ndarray import NDArray, array
 from ..recordio import unpack
 from .augment import Augmenter, HorizontalFlipAug, RandomSizedCropAug, ResizeAug, color_augmenters

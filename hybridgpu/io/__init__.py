@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
 
 
@@ -14,8 +15,7 @@ def __getattr__(name: str) -> Any:
         from ..image.records import ImageRecordIter
 
         return ImageRecordIter
-    from .. import iterators
-
+    iterators = import_module(".iterators", __name__)
     if name not in iterators.__all__:
         raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
     value = globals()[name] = getattr(iterators, name)
@@ -23,6 +23,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    from .. import iterators
-
-    return sorted({*iterators.__all__, "ImageRecordIter"})
+    return sorted({*import_module(".iterators", __name__).__all__, "ImageRecordIter"})

@@ -12,14 +12,14 @@ import numpy as np
 
 from .. import metric
 from ..context import cpu
+from ..core.source_location import advice
 from ..initializer import Uniform
-from ..iterators import DataBatch, DataIter
+from ..io.iterators import DataBatch, DataIter
 from ..model import BatchEndParam
 from ..ndarray import NDArray, concat
 from ..ndarray import array as make_array
 from ..ndarray import load as load_arrays
 from ..ndarray import save as save_arrays
-from ..provenance import advice
 from ..symbol import Symbol
 
 __all__ = ["BaseModule"]

@@ -11,7 +11,7 @@ from typing import Any
 from ..context import Context, cpu
 from ..executor import Executor
 from ..hints.absent_member import AbsentMember
-from ..iterators import DataDesc
+from ..io.iterators import DataDesc
 from ..ndarray import NDArray, concat
 from ..symbol import Symbol
 

@@ -16,7 +16,7 @@ from .. import metric
 from ..callback import LogValidationMetricsCallback
 from ..context import Context, cpu
 from ..initializer import Uniform
-from ..iterators import DataDesc, DataIter, NDArrayIter
+from ..io.iterators import DataDesc, DataIter, NDArrayIter
 from ..model import BatchEndParam, load_checkpoint, save_checkpoint
 from ..ndarray import NDArray
 from ..symbol import Symbol

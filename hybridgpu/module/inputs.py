@@ -7,8 +7,8 @@ import warnings
 from collections.abc import Sequence
 from typing import Any
 
-from ..iterators import DataDesc
-from ..provenance import user_frame
+from ..core.source_location import user_frame
+from ..io.iterators import DataDesc
 from ..symbol import Symbol
 
 __all__ = ["check_match", "check_names", "descriptions"]

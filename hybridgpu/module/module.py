@@ -11,8 +11,8 @@ from typing import Any
 from .. import optimizer as opt
 from ..context import Context, cpu
 from ..initializer import InitDesc, Uniform
-from ..io.atomic import replace_file
-from ..iterators import DataDesc
+from ..io.formats.atomic import replace_file
+from ..io.iterators import DataDesc
 from ..model import load_checkpoint
 from ..ndarray import NDArray, zeros
 from ..optimizer.updater import load_states

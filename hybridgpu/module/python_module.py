@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ..initializer import Uniform
-from ..iterators import DataDesc
+from ..io.iterators import DataDesc
 from ..ndarray import NDArray
 from ..ndarray import array as make_array
 from .base_module import SGD_RATE, BaseModule

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..initializer import Uniform
-from ..iterators import DataDesc
+from ..io.iterators import DataDesc
 from ..ndarray import NDArray
 from .base_module import SGD_RATE, BaseModule
 

@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from ..context import current_context
-from ..namespaces import NUMPY_MODULES, Namespace, importable
+from ..frontend.namespaces import NUMPY_MODULES, Namespace, importable
 from ..ops.samplers import make_zipfian
 from . import control_flow, random, updates
 from .apply import apply_function

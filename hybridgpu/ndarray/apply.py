@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
-from .. import recording
 from ..backends.devices import device_of
 from ..backends.failures import HostMemoryError, attempt
 from ..backends.writes import assign
@@ -19,14 +18,15 @@ from ..compiler.ir.graph import RANDOM_STATE, Graph, Provenance
 from ..compiler.ir.types import TensorType
 from ..compiler.primitives import builder
 from ..context import Context, given_or_current
-from ..misplaced import in_array_code
+from ..core import autograd_state
+from ..core.source_location import mark
+from ..hints.op_errors import add_details
+from ..hints.tracing import in_array_code
 from ..ops.functions import Bound
 from ..ops.mutation import When
 from ..ops.params import Values
 from ..ops.precision import active, cast_inputs
 from ..ops.record import OPERATORS, Operator, shape_text
-from ..ops.refusal import add_details
-from ..provenance import mark
 from ..util import is_np_shape
 from .binding_version import bump
 from .late import LateCall, late_call, late_key
@@ -78,8 +78,8 @@ def apply_function(op: Operator, spelled: str, call: Bound) -> Any:
     check_kind(op, spelled, inputs, call.out, kind)
     values = op.parse(call.attributes)
     check_count(op, values, inputs)
-    if recording.state.trace is not None:
-        recording.state.trace.hint = spelled, call.name
+    if autograd_state.state.trace is not None:
+        autograd_state.state.trace.hint = spelled, call.name
     return apply(op, inputs, values, call.out, as_context(ctx), kind)
 
 
@@ -150,8 +150,8 @@ def apply(
     Raises:
         MXNetError: inputs that do not fit, or that lie on different devices.
     """
-    if recording.state.trace is not None:
-        return recording.state.trace.apply(op, inputs, values, out, ctx, kind)
+    if autograd_state.state.trace is not None:
+        return autograd_state.state.trace.apply(op, inputs, values, out, ctx, kind)
     where = common_context(op, inputs) if inputs else given_or_current(ctx)
     if out is not None:
         first = first_target(out)
@@ -175,7 +175,7 @@ def apply(
             return apply(op, inputs, values, out, where, kind)
     arrays = [x._data for x in inputs]
     numbers: Sequence[Any] = ()  # attributes that vary
-    track = recording.state.recording and tracked(inputs)
+    track = autograd_state.state.recording and tracked(inputs)
     if op.check_arrays is not None:
         try:
             op.check_arrays(device.xp, values, *arrays)
@@ -192,7 +192,7 @@ def apply(
             _fail(op, values, inputs, e)
         function = seed = None
     else:
-        training = recording.state.training
+        training = autograd_state.state.training
         key = (op, values.key, training, is_np_shape(), *[x._type.tensor for x in inputs])
         function = _functions.get(key)
         call = _late(op, values, inputs, training) if function is None and op.varies else None
@@ -211,7 +211,7 @@ def apply(
             function = _functions[key] = Function(graph, draws)
         try:
             if function.draws:
-                from ..generator import next_state
+                from ..core.rng import next_state
 
                 seed = device.from_host(next_state(where))
                 results = function.run(device, [*arrays, seed])
@@ -225,7 +225,7 @@ def apply(
         wrapped, written = _targets(op, values, out), out
         _on_one_device(op, wrapped, where)
         visible = results[: len(wrapped)]
-        if recording.state.recording:
+        if autograd_state.state.recording:
             for x in wrapped:
                 refuse_in_place(x)
                 if track and any(x is i for i in inputs):
@@ -239,7 +239,7 @@ def apply(
         written = wrapped[0] if len(wrapped) == 1 else wrapped
     in_backward = []
     if op.mutates:  # only now: an ``out`` that does not fit changes nothing
-        for target, source, keep, when in op.writes(values, recording.state.training):
+        for target, source, keep, when in op.writes(values, autograd_state.state.training):
             if when is When.BACKWARD:
                 in_backward.append((inputs[target]._data, results[source], keep))
             else:

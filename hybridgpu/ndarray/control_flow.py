@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..nested import flatten, regroup
+from ..core.autograd_state import state
+from ..core.pytree import flatten, regroup
 from ..ops import OPERATORS
-from ..recording import state
 from .apply import apply, zeros_like
 from .ndarray import NDArray
 
@@ -15,7 +15,7 @@ __all__ = ["cond", "foreach", "isfinite", "isinf", "isnan", "while_loop"]
 
 
 def _flatten(args: Any, what: str) -> tuple[list[NDArray], Any]:
-    """(arrays, format), see ``hybridgpu.nested``."""
+    """(arrays, format), see ``hybridgpu.core.pytree``."""
 
     def format_of(value: Any) -> int | None:
         if isinstance(value, NDArray):

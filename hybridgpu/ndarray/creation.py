@@ -14,11 +14,11 @@ from ..backends.devices import device_of
 from ..backends.writes import share
 from ..base import numeric_types
 from ..context import Context, current_context
-from ..dtypes import bf16, dtype_of, holds_numbers
-from ..misplaced import in_array_code
+from ..core.autograd_state import state
+from ..core.dtypes import bf16, dtype_of, holds_numbers
+from ..core.source_location import advice
+from ..hints.tracing import in_array_code
 from ..ops import OPERATORS
-from ..provenance import advice
-from ..recording import state
 from .apply import apply
 from .dlpack import Capsule, Taken
 from .ndarray import NDArray, allocate, of_np, wrap

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..backends.writes import share
-from ..dtypes import bf16
+from ..core.dtypes import bf16
 
 __all__ = ["Capsule", "Taken", "exported"]
 

@@ -14,12 +14,12 @@ from typing import Any
 
 import numpy as np
 
-from .. import recording
 from ..backends.devices import device_of
 from ..backends.writes import written
 from ..base import MXNetError, is_integer, numeric_types
 from ..compiler.primitives.gather import add_at
-from ..dtypes import holds_numbers
+from ..core import autograd_state
+from ..core.dtypes import holds_numbers
 from ..util import is_np_shape
 from .ndarray import NDArray, in_place_recorded, wrap
 from .placing import on_its_device
@@ -31,8 +31,8 @@ __all__ = ["get_item", "is_contiguous", "normalize", "set_item", "unsupported_ke
 
 def get_item(x: NDArray, key: Any) -> NDArray:
     """``x[key]``, recorded under ``autograd.record``; see :func:`part`."""
-    if recording.state.trace is not None:
-        return recording.state.trace.get_item(x, key)  # type: ignore[no-any-return]
+    if autograd_state.state.trace is not None:
+        return autograd_state.state.trace.get_item(x, key)  # type: ignore[no-any-return]
     if not tracked((x,)):
         return part(x, key)
     return record_call(lambda a: [part(a, key)], lambda g: [_spread(g, key, x)], [x])[0]
@@ -120,8 +120,8 @@ def set_item(x: NDArray, key: Any, value: Any) -> None:
         ValueError: shapes that do not fit.
         TypeError: a value that is no array or number.
     """
-    if recording.state.trace is not None:
-        recording.state.trace.set_item(x, key, value)
+    if autograd_state.state.trace is not None:
+        autograd_state.state.trace.set_item(x, key, value)
         return
     if isinstance(key, (bool, np.bool_)):
         key = int(key)
@@ -132,7 +132,7 @@ def set_item(x: NDArray, key: Any, value: Any) -> None:
     if value is None:
         value = np.nan
     if isinstance(value, NDArray):
-        if recording.state.recording and recording.history(value) is not None:
+        if autograd_state.state.recording and autograd_state.history(value) is not None:
             raise in_place_recorded()
         if value.context.device_typeid == x.context.device_typeid and (
             value.context.device_typeid != 2 or value.context == x.context

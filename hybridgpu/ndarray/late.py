@@ -15,7 +15,7 @@ import numpy as np
 from ..compiler.ir.graph import Provenance, to_scalar
 from ..compiler.ir.types import TensorType
 from ..compiler.primitives import builder
-from ..dtypes import DType
+from ..core.dtypes import DType
 from ..ops.late import LateNumbers, Slot, held_number
 from ..ops.params import Values
 from ..ops.precision import cast_inputs

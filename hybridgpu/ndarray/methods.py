@@ -8,11 +8,11 @@ from functools import lru_cache
 from typing import Any
 
 from ..base import MXNetError
-from ..misplaced import through_numpy
+from ..core.source_location import advice
+from ..hints.tracing import through_numpy
 from ..ops import OPERATORS
 from ..ops.functions import OperatorSignature, bind
 from ..ops.record import Operator
-from ..provenance import advice
 
 __all__ = ["attribute_error", "make_method", "method_names", "method_operator", "operator_methods"]
 

@@ -20,11 +20,11 @@ from ..backends.writes import assign, share
 from ..base import MXNetError, numeric_types, shown
 from ..compiler.ir.types import tensor_type
 from ..context import Context, current_context
-from ..dtypes import dtype_of
-from ..misplaced import in_array_code, in_graph, is_symbol
+from ..core.dtypes import dtype_of
+from ..core.source_location import advice
+from ..hints.operators import refuse
+from ..hints.tracing import in_array_code, in_graph, is_symbol
 from ..ops.record import OPERATORS, Operator
-from ..provenance import advice
-from ..unsupported import refuse
 from .dlpack import exported
 from .types import ArrayType, array_type
 
@@ -132,9 +132,9 @@ def _broadcasts(a: NDArray, b: NDArray) -> bool:
 
 def refuse_in_place(x: NDArray) -> None:
     """Raise MXNet's error for writing into an array that gradients are recorded for."""
-    from .. import recording
+    from ..core import autograd_state
 
-    if recording.state.recording and recording.history(x) is not None:
+    if autograd_state.state.recording and autograd_state.history(x) is not None:
         from ..base import MXNetError
 
         raise MXNetError(
@@ -398,12 +398,12 @@ class NDArray(OperatorMethods):
         Raises:
             KeyError: a grad_req other than write, add and null.
         """
-        from .. import recording
+        from ..core import autograd_state
 
         device = device_of(self._type.ctx)
         with device.current():
             zero = wrap(memory.zeros(device.xp, self.shape, self._data.dtype), self._type.ctx, self._kind)
-        recording.mark_variables([self], [zero], grad_req)
+        autograd_state.mark_variables([self], [zero], grad_req)
 
     def backward(self, out_grad: NDArray | None = None, retain_graph: bool = False, train_mode: bool = True) -> None:
         """Write the gradients of the sum of this array's elements, weighted by ``out_grad``, into the buffers

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ..misplaced import in_array_code
-from ..namespaces import Namespace
+from ..frontend.namespaces import Namespace
+from ..hints.tracing import in_array_code
 from ..ops import OPERATORS
 from ..ops.samplers import make_samplers
 from .apply import apply, apply_function, first_target

@@ -9,8 +9,8 @@ from typing import Any
 
 from ..base import MXNetError
 from ..context import cpu
-from ..io.params import LIST_MAGIC, read_params, saved_with_np_shape, write_params
-from ..io.safetensors import is_safetensors, read_safetensors, write_safetensors
+from ..io.formats.params import LIST_MAGIC, read_params, saved_with_np_shape, write_params
+from ..io.formats.safetensors import is_safetensors, read_safetensors, write_safetensors
 from ..util import is_np_array, is_np_shape
 from .ndarray import NDArray, wrap
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import Any, NoReturn
 
 from ..base import MXNetError
+from ..core.source_location import advice
+from ..frontend.namespaces import Namespace
 from ..hints.absent_member import AbsentMember
-from ..namespaces import Namespace
-from ..provenance import advice
 from . import creation
 from .apply import apply_function
 from .creation import empty as _empty

@@ -26,9 +26,9 @@ from ..compiler.passes.canonicalize.simplify import simplify
 from ..compiler.passes.differentiate import differentiate
 from ..compiler.reference import Interpreter
 from ..context import Context
+from ..core.autograd_state import GradientInfo, history, state
+from ..core.source_location import advice
 from ..ops.mutation import backward_order
-from ..provenance import advice
-from ..recording import GradientInfo, history, state
 from .ndarray import NDArray, wrap
 from .placing import zeros_on
 from .versions import latest

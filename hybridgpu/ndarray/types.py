@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..compiler.ir.types import TensorType, tensor_type
 from ..context import Context
-from ..dtypes import DType, dtype_of
+from ..core.dtypes import DType, dtype_of
 
 if TYPE_CHECKING:
     from .versions import Family

@@ -28,7 +28,7 @@ from ..backends.devices import Device, device_of
 from ..backends.memory import copy
 from ..backends.writes import owner, written
 from ..context import Context
-from ..locks import Lock
+from ..core.fork_safe_lock import Lock
 from .binding_version import bump
 from .ndarray import NDArray, wrap
 from .types import VersionedType

@@ -6,7 +6,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from ..namespaces import Functions, importable
+from ..frontend.namespaces import Functions, importable
 from ..ndarray.numpy import _application
 from . import utils
 from .arrayprint import set_printoptions

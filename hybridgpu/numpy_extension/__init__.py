@@ -7,7 +7,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from ..context import Context, cpu, cpu_pinned, current_context, gpu, gpu_memory_info, num_gpus
-from ..namespaces import Functions, importable
+from ..frontend.namespaces import Functions, importable
 from ..ndarray import waitall
 from ..ndarray.numpy import _application
 from ..ndarray.serialization import load_np as load
@@ -44,7 +44,7 @@ class _Images(Functions):
 
 def _seed(seed: int, ctx: str | Context = "all") -> None:
     """Seed the generators of all devices, or of one."""
-    from ..generator import seed as restart
+    from ..core.rng import seed as restart
 
     restart(seed, ctx)
 

@@ -14,7 +14,7 @@ from ..base import MXNetError
 from ..compiler.ir import Builder, Node
 from ..compiler.primitives.custom_gradient import gradient_rule
 from ..compiler.primitives.detection import IGNORED
-from ..dtypes import DType, i64
+from ..core.dtypes import DType, i64
 from .linear import need_float
 from .params import Bool, Enum, Float, Floats, Int, Param, Values
 from .record import operator, sample, shape_text

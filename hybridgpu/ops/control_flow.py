@@ -16,7 +16,7 @@ from ..compiler.ir import Builder, Node
 from ..compiler.ir.graph import RANDOM_STATE, Graph
 from ..compiler.ir.types import TensorType, tensor_type
 from ..compiler.primitives.loop import inline, loop
-from ..dtypes import bool_, u32
+from ..core.dtypes import bool_, u32
 from .params import Int, Longs, Param, Values
 from .record import operator, shape_text
 

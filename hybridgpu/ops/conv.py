@@ -10,10 +10,10 @@ from typing import Any
 from ..base import MXNetError
 from ..compiler.ir import Builder, Node
 from ..compiler.primitives.conv import flip_weight
+from ..hints.op_errors import refusal
 from .linear import need_float
 from .params import Bool, Enum, Param, Shape, Unsigned, UnsignedLong, Values
 from .record import operator, sample, shape_text, tuple_text
-from .refusal import refusal
 
 __all__ = ["LAYOUTS", "channels_first", "channels_last", "last", "steps_of", "windowed"]
 

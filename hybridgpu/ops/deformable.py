@@ -9,7 +9,7 @@ from typing import Any
 
 from ..base import MXNetError
 from ..compiler.ir import Builder, Node
-from ..dtypes import f32, i64
+from ..core.dtypes import f32, i64
 from .conv import steps_of
 from .linear import need_float
 from .params import Bool, Enum, Int, Param, Shape, Unsigned, UnsignedLong, Values

@@ -18,7 +18,7 @@ from ..base import MXNetError
 from ..compiler.ir import Builder, Node
 from ..compiler.ir.graph import broadcast_shapes
 from ..compiler.primitives.custom_gradient import gradient_rule
-from ..dtypes import DType, bool_, f32, f64, i64
+from ..core.dtypes import DType, bool_, f32, f64, i64
 from .late import Late, held_number
 from .params import Bool, Double, Dtype, Float, Int, Values
 from .precision import MIXED

@@ -12,7 +12,7 @@ from inspect import Parameter, Signature
 from types import MappingProxyType
 from typing import Any
 
-from ..deferred import DECLARED_BY
+from ..frontend.late_declarations import DECLARED_BY
 from .record import OPERATORS, Operator
 
 __all__ = [

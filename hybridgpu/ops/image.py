@@ -9,7 +9,7 @@ from typing import Any
 from ..base import MXNetError
 from ..compiler.ir import Builder, Node
 from ..compiler.ir.graph import broadcast_shapes
-from ..dtypes import DType, f32, f64, i32, i64, u8
+from ..core.dtypes import DType, f32, f64, i32, i64, u8
 from .create import _uniform01
 from .params import REQUIRED, Bool, Float, Floats, Int, Ints, Param, Values
 from .record import operator, sample, shape_text

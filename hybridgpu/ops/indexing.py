@@ -12,10 +12,10 @@ from typing import Any
 
 from ..base import MXNetError
 from ..compiler.ir import Builder, Node
-from ..dtypes import bool_, i64
+from ..core.dtypes import bool_, i64
+from ..hints.op_errors import refusal
 from .params import Bool, Double, Dtype, Enum, Int, Shape, Values
 from .record import operator, sample, shape_text, tuple_text
-from .refusal import refusal
 from .shape import axis_of, second_without_axis
 
 __all__ = ["bounded"]

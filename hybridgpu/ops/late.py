@@ -16,7 +16,7 @@ import numpy as np
 
 from ..compiler.ir import Builder, Node
 from ..compiler.ir.types import tensor_type
-from ..dtypes import DType, i32
+from ..core.dtypes import DType, i32
 from .params import Double, Floats, Param, Shape, Values
 from .record import Operator
 

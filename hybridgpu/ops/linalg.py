@@ -12,7 +12,7 @@ import math
 from ..base import MXNetError
 from ..compiler.ir import Builder, Node
 from ..compiler.primitives.linalg import eye, swap, triangle
-from ..dtypes import f64, i64
+from ..core.dtypes import f64, i64
 from ..util import is_np_shape
 from .params import Bool, Double, Int, Param, Values
 from .record import operator, sample

@@ -8,9 +8,9 @@ from typing import Any
 
 from ..base import MXNetError
 from ..compiler.ir import Builder, Node
+from ..hints.op_errors import refusal
 from .params import Bool, Enum, Int, Param, Values
 from .record import operator, sample, shape_text, tuple_text
-from .refusal import refusal
 
 _STYPE = Enum(None, "kept for compatibility", choices=("csr", "default", "row_sparse"))
 _TRANSPOSE: dict[str, Param] = {

@@ -14,7 +14,7 @@ from typing import Any
 from ..base import MXNetError
 from ..compiler.ir import Builder, Node
 from ..compiler.primitives.custom_gradient import gradient_rule
-from ..dtypes import f32, i64
+from ..core.dtypes import f32, i64
 from .linear import need_float
 from .mutation import When, Write
 from .nn import stable_softmax

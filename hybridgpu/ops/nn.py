@@ -10,7 +10,7 @@ from typing import Any
 from ..base import MXNetError
 from ..compiler.ir import Builder, Node
 from ..compiler.primitives.custom_gradient import gradient_rule
-from ..dtypes import f32
+from ..core.dtypes import f32
 from .create import _uniform01
 from .elementwise import rectified
 from .linear import need_float

@@ -18,12 +18,12 @@ from ..base import MXNetError
 from ..compiler.ir import Builder, Node
 from ..compiler.ir.dynamic_constants import reciprocal as share_of
 from ..compiler.primitives.custom_gradient import gradient_rule
-from ..dtypes import DType, f32
+from ..core.dtypes import DType, f32
+from ..hints.op_errors import differing_types
 from .linear import need_float
 from .mutation import When, Write
 from .params import Bool, Double, Enum, Float, Int, Param, Text, Values
 from .record import operator, sample, shape_text
-from .refusal import differing_types
 from .shape import axis_of
 
 __all__ = ["standardize"]

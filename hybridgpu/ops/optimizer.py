@@ -16,8 +16,8 @@ import numpy as np
 
 from ..base import MXNetError
 from ..compiler.ir import Builder, Node
-from ..dataclass import dataclass
-from ..dtypes import DType, f32
+from ..core.dataclass import dataclass
+from ..core.dtypes import DType, f32
 from .late import Late
 from .linear import need_float
 from .params import Bool, Double, Float, Int, Param, Values

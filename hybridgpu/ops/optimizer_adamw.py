@@ -11,7 +11,7 @@ from typing import Any
 
 from ..base import MXNetError
 from ..compiler.ir import Builder, Node
-from ..dtypes import f32
+from ..core.dtypes import f32
 from .late import Late
 from .linear import need_float
 from .optimizer import BETAS, CLIP, DECAY, RESCALE, Scalars, averages, epsilon, need_single, rate, single, wide

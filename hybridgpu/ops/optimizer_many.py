@@ -12,7 +12,7 @@ from typing import Any
 
 from ..base import MXNetError
 from ..compiler.ir import Builder, Node
-from ..dtypes import f32
+from ..core.dtypes import f32
 from .linear import need_float
 from .mutation import Write
 from .optimizer import (

@@ -10,7 +10,7 @@ from typing import Any
 
 from ..base import MXNetError
 from ..compiler.ir import Builder, Node
-from ..dtypes import bool_, f64, i64
+from ..core.dtypes import bool_, f64, i64
 from .params import Bool, Dtype, Enum, Floats, Int, Values
 from .record import operator, sample, shape_text
 from .shape import axis_of

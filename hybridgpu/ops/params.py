@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 
 from ..base import MXNetError
-from ..dataclass import dataclass, field
-from ..dtypes import DType, dtype_of
+from ..core.dataclass import dataclass, field
+from ..core.dtypes import DType, dtype_of
 from .attribute_text import (
     FLOAT,
     read_entry_int,

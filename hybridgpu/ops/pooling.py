@@ -10,7 +10,7 @@ from typing import Any
 from ..base import MXNetError
 from ..compiler.ir import Builder, Node
 from ..compiler.primitives.custom_gradient import gradient_rule
-from ..dtypes import DType, f32, i32, i64
+from ..core.dtypes import DType, f32, i32, i64
 from .conv import LAYOUTS, channels_first, channels_last, last, steps_of, windowed
 from .elementwise import root_flat_at_zero
 from .linear import need_float

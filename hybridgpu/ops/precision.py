@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from ..dataclass import dataclass, field
-from ..dtypes import DType, bf16, f16, f32
+from ..core.dataclass import dataclass, field
+from ..core.dtypes import DType, bf16, f16, f32
 
 if TYPE_CHECKING:
     from ..compiler.ir import Builder, Node

@@ -9,7 +9,7 @@ from typing import Any
 from ..base import MXNetError
 from ..compiler.ir import Builder, Node
 from ..compiler.primitives.custom_gradient import gradient_rule
-from ..dtypes import DType, bool_, f32, f64, i64, u8
+from ..core.dtypes import DType, bool_, f32, f64, i64, u8
 from .elementwise import asked_cast
 from .linalg import diagonal, matrix_of_diagonal
 from .linear import need_float

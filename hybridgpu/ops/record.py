@@ -14,16 +14,16 @@ import textwrap
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from ..arguments import SPELLED, meant
 from ..base import MXNetError
 from ..compiler.ir import Builder, Node
 from ..compiler.ir.types import TensorType
-from ..dataclass import dataclass, field
-from ..dtypes import DType
-from ..provenance import advice, mark
+from ..core.dataclass import dataclass, field
+from ..core.dtypes import DType
+from ..core.source_location import advice, mark
+from ..hints.arguments import SPELLED, meant
+from ..hints.op_errors import differing_types
 from .mutation import Write
 from .params import REQUIRED, Param, Values, text_of
-from .refusal import differing_types
 
 __all__ = [
     "OPERATORS",

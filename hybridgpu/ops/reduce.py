@@ -8,7 +8,7 @@ from typing import Any
 
 from ..base import MXNetError
 from ..compiler.ir import Builder, Node
-from ..dtypes import bool_
+from ..core.dtypes import bool_
 from .elementwise import in_floats, need_number
 from .params import Axis, Bool, Dtype, Int, Values
 from .record import operator, sample, shape_text

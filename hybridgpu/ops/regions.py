@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from ..base import MXNetError
 from ..compiler.ir import Builder, Node
-from ..dtypes import f32, i32, i64
+from ..core.dtypes import f32, i32, i64
 from .linear import need_float
 from .params import Bool, Float, Int, Shape, Values
 from .record import operator, sample

@@ -9,7 +9,7 @@ from typing import Any
 from ..base import MXNetError
 from ..compiler.ir import Builder, Node
 from ..compiler.primitives.custom_gradient import gradient_rule
-from ..dtypes import DType, f32, i32, i64
+from ..core.dtypes import DType, f32, i32, i64
 from .linear import need_float
 from .params import Bool, Enum, Float, Int, UnsignedLong, Values
 from .record import operator, sample, shape_text, tuple_text

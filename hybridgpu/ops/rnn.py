@@ -15,12 +15,12 @@ from ..base import MXNetError
 from ..compiler.ir import Builder, Node
 from ..compiler.ir.types import TensorType, tensor_type
 from ..compiler.primitives.loop import loop
-from ..dtypes import DType, i64
+from ..core.dtypes import DType, i64
+from ..hints.op_errors import differing_types, refusal
 from .create import _uniform01
 from .linear import need_float
 from .params import Bool, Double, Enum, Float, Int, Param, Unsigned, Values
 from .record import operator, sample, shape_text, tuple_text
-from .refusal import differing_types, refusal
 from .shape import concat
 
 __all__ = ["GATES"]

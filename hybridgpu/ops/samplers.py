@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..base import numeric_types
-from ..misplaced import in_array_code, in_graph
+from ..hints.tracing import in_array_code, in_graph
 
 __all__ = ["make_samplers", "make_zipfian"]
 

@@ -16,8 +16,8 @@ import numpy as np
 
 from ..base import MXNetError
 from ..compiler.ir import Builder, Node
-from ..dataclass import dataclass
-from ..dtypes import DType, bool_, f32, f64, i32, i64
+from ..core.dataclass import dataclass
+from ..core.dtypes import DType, bool_, f32, f64, i32, i64
 from .create import CTX, _uniform01, checked_shape
 from .linear import need_float
 from .params import Bool, Dtype, Float, Int, Long, Param, Shape, Values

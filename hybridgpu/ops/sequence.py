@@ -13,7 +13,7 @@ from ..base import MXNetError
 from ..compiler.ir import Builder, Node
 from ..compiler.ir.dynamic_constants import LastIndex
 from ..compiler.primitives.custom_gradient import gradient_rule
-from ..dtypes import DType, i64
+from ..core.dtypes import DType, i64
 from .elementwise import scalar_node
 from .params import Bool, Float, Int, Param, Values
 from .record import operator, sample, shape_text

@@ -9,7 +9,7 @@ from typing import Any
 
 from ..base import MXNetError
 from ..compiler.ir import Builder, Node
-from ..dtypes import i64
+from ..core.dtypes import i64
 from ..util import is_np_shape
 from .params import Bool, Int, Ints, Shape, Values
 from .record import operator, sample, shape_text, tuple_text

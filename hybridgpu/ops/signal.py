@@ -9,7 +9,7 @@ from typing import Any
 from ..base import MXNetError
 from ..compiler.ir import Builder, Node
 from ..compiler.primitives.custom_gradient import gradient_rule
-from ..dtypes import i32, i64
+from ..core.dtypes import i32, i64
 from .linear import need_float
 from .params import Int, Values
 from .record import operator, sample, shape_text

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from ..base import MXNetError
 from ..compiler.ir import Builder, Node
-from ..dtypes import DType, f32, i32
+from ..core.dtypes import DType, f32, i32
 from .conv import windowed
 from .linear import need_float
 from .params import Bool, Enum, Float, Int, Param, Shape, Unsigned, Values

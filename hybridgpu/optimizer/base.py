@@ -10,12 +10,12 @@ from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
-from ..arguments import meant, taken_by
-from ..dtypes import dtype_of
+from ..core.dtypes import dtype_of
+from ..core.source_location import advice, user_frame
+from ..hints.arguments import meant, taken_by
 from ..hints.foreign_names import OPTIMIZERS
 from ..ndarray import NDArray, clip
 from ..ndarray.placing import zeros_on
-from ..provenance import advice, user_frame
 from ..util import is_np_array
 
 __all__ = ["Optimizer", "create", "register"]

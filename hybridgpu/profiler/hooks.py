@@ -15,7 +15,7 @@ from typing import Any
 
 from .. import operator as custom
 from ..backends.devices import Device
-from ..name_table import GRAPH
+from ..core.name_table import GRAPH
 from ..ndarray import apply as eager
 from ..ndarray.binding_version import bump
 from ..ndarray.tape import Function

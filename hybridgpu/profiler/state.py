@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..base import MXNetError
-from ..locks import Lock
+from ..core.fork_safe_lock import Lock
 from .hooks import Hooks
 from .trace import Trace
 

@@ -8,8 +8,8 @@ import threading
 import time
 from typing import Any
 
-from ..io.atomic import replace_file
-from ..locks import Lock
+from ..core.fork_safe_lock import Lock
+from ..io.formats.atomic import replace_file
 
 __all__ = ["SORTS", "Statistic", "Trace"]
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ..iterators import DataBatch, DataDesc, DataIter
+from ..io.iterators import DataBatch, DataDesc, DataIter
 from ..ndarray import array as make_array
 
 __all__ = ["BucketSentenceIter"]

@@ -18,7 +18,7 @@ from typing import Any, Generic, TypeVar
 
 from .. import compiler
 from ..backends.base import this_thread
-from ..locks import Lock
+from ..core.fork_safe_lock import Lock
 from ..util import is_np_shape, np_shape
 
 __all__ = ["Later"]

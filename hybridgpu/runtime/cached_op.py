@@ -13,21 +13,21 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
-from .. import recording
 from ..backends.base import Mode
 from ..backends.devices import device_of
 from ..backends.writes import is_shared
 from ..base import MXNetError
 from ..context import Context
-from ..locks import Lock
+from ..core import autograd_state
+from ..core.fork_safe_lock import Lock
+from ..core.settings import numeric_mode, tf32
+from ..core.source_location import user_frame
 from ..ndarray.apply import numpy_class
 from ..ndarray.binding_version import epoch
 from ..ndarray.ndarray import NDArray
 from ..ndarray.tape import tracked
 from ..ndarray.types import ArrayType
 from ..ndarray.versions import exchanging, pinned
-from ..provenance import user_frame
-from ..settings import numeric_mode, tf32
 from ..symbol import Symbol
 from ..symbol.lowering import depends_on_np_shape, structure, written_variables
 from ..symbol.node import topological
@@ -137,7 +137,7 @@ class CachedOp:
 
     def written_inputs(self) -> frozenset[int]:
         """Positions of the inputs that a call in this mode, or its backward pass, writes."""
-        training = recording.state.training
+        training = autograd_state.state.training
         found = self._written.get(training)
         if found is None:
             found = self._written[training] = written_variables(self.symbol, training)
@@ -167,7 +167,7 @@ class CachedOp:
             made = self.compiled_for(inputs, ctx)
             kept = self.kept_for(made, inputs, ctx)
             if kept is not None:
-                if recording.state.recording:  # and none of the inputs is of the recorded graph
+                if autograd_state.state.recording:  # and none of the inputs is of the recorded graph
                     self._recorded = self._latest
                 return made.run(inputs, ctx, kept, self.kind)
 
@@ -179,7 +179,7 @@ class CachedOp:
 
     def training_for(self, inputs: Sequence[NDArray], ctx: Context, wait: bool = False) -> Training:
         """The forward and backward programs for the types of ``inputs`` and the gradients they want; ``wait`` as below."""
-        training = recording.state.training
+        training = autograd_state.state.training
         types = [x._type for x in inputs]
         wanted = tuple(_wanted(x) for x in inputs)
         key = (tuple(types), training, wanted, tf32(), is_np_shape())
@@ -252,7 +252,7 @@ class CachedOp:
 
     def compiled_for(self, inputs: Sequence[NDArray], ctx: Context, wait: bool = False) -> Compiled:
         """The program for the types of ``inputs``; ``wait`` for it if it is being made in the background."""
-        training = recording.state.training
+        training = autograd_state.state.training
         types = [x._type for x in inputs]
         # in training parameters change at every call: nothing is kept
         constant: frozenset[int] = frozenset() if training else self.fixed - self._open
@@ -415,7 +415,7 @@ class CachedOp:
         program = compiled(
             group,
             [x._type.tensor for x in inputs],
-            recording.state.training,
+            autograd_state.state.training,
             ctx,
             name=f"{self.name} monitored",
             numeric=self.numeric,
@@ -452,5 +452,5 @@ def _of_kind(x: NDArray, kind: Any) -> NDArray:
 
 
 def _wanted(x: NDArray) -> bool:
-    info = recording.history(x)
+    info = autograd_state.history(x)
     return info is not None and (info.node is not None or info.grad_req != "null")

@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from .. import recording
 from ..base import MXNetError
+from ..core import autograd_state
 from ..ndarray.apply import write_out
 from ..ndarray.ndarray import NDArray
 from ..symbol import Symbol
@@ -52,7 +52,7 @@ class CachedOp:
         for name, x in zip(self._names, args, strict=True):
             if not isinstance(x, NDArray):
                 raise TypeError(f"{name} must be an NDArray, not {type(x)}; nd.array makes one")
-        trace = recording.state.trace
+        trace = autograd_state.state.trace
         results = self._run(args) if trace is None else trace.compose(self._run.symbol, dict(zip(self._names, args)))
         if trace is not None and out is not None:
             raise MXNetError("a graph that becomes part of a traced function has no out=; leave it away")

@@ -23,20 +23,20 @@ from ..backends.failures import attempt
 from ..backends.library import special
 from ..backends.memory import empty
 from ..backends.writes import assign
+from ..cache.disk_cache import default_store
+from ..cache.package_files import sources_hash
 from ..compiler.ir.graph import Graph
 from ..compiler.ir.types import TensorType, tensor_type
 from ..compiler.program import VERSION, LibraryStep, Program
 from ..compiler.target import CPU, Target
 from ..context import Context
-from ..dtypes import from_short
-from ..generator import next_state
-from ..locks import Lock
-from ..name_table import NameTable
+from ..core.dtypes import from_short
+from ..core.fork_safe_lock import Lock
+from ..core.name_table import NameTable
+from ..core.rng import next_state
+from ..core.settings import dump_folder, numeric_mode, text_of
+from ..core.source_location import user_frame
 from ..ndarray.ndarray import NDArray, wrap
-from ..provenance import user_frame
-from ..resources import sources_hash
-from ..settings import dump_folder, numeric_mode, text_of
-from ..store import default_store
 from ..symbol.symbol import Symbol
 from ..util import is_np_shape
 from .captured import refuse_draws, refuse_first

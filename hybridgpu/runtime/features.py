@@ -7,7 +7,7 @@ from typing import Any
 
 from ..backends.cpu.toolchain import cpu_features
 from ..context import num_gpus
-from ..dataclass import dataclass
+from ..core.dataclass import dataclass
 
 __all__ = ["Feature", "Features", "feature_list"]
 

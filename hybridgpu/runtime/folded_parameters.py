@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..backends.memory import lasting
 from ..backends.writes import is_shared, owner, unwatch, watch
-from ..locks import Lock
+from ..core.fork_safe_lock import Lock
 from ..ndarray.binding_version import bump
 from .captured import refuse_first
 

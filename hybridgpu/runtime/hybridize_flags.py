@@ -8,8 +8,8 @@ from typing import Any
 
 from ..backends.base import Mode
 from ..base import MXNetError
+from ..core.source_location import user_frame
 from ..ops.params import Bool
-from ..provenance import user_frame
 
 __all__ = ["FLAGS", "check_flags", "manner_of", "no_flag", "warn_of_unused"]
 

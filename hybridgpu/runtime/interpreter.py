@@ -5,12 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 
-from .. import recording
 from ..backends.devices import device_of
 from ..compiler.ir.graph import RANDOM_STATE
 from ..compiler.primitives import builder
 from ..context import Context
-from ..generator import next_state, position, set_position
+from ..core import autograd_state
+from ..core.rng import next_state, position, set_position
 from ..ndarray.apply import apply, zeros_like
 from ..ndarray.ndarray import NDArray, wrap
 from ..ndarray.tape import Function, FunctionCall, backward
@@ -50,10 +50,10 @@ class Steps:
             self._open = inference.completed()
         before = position(ctx)
         try:
-            with recording.record() if training else recording.pause():
+            with autograd_state.record() if training else autograd_state.pause():
                 for node in order:
                     if node.op is None:
-                        with recording.pause():
+                        with autograd_state.pause():
                             self.values[node, 0] = given[node.name].copy()
                     else:
                         self._run(node)

@@ -19,18 +19,18 @@ from ..backends.failures import give_up
 from ..backends.memory import aligned_bytes, empty
 from ..backends.writes import assign, written_all
 from ..base import MXNetError
+from ..cache.disk_cache import default_store
 from ..compiler.ir import Node
 from ..compiler.ir.graph import Graph, Provenance
 from ..compiler.ir.types import TensorType
 from ..compiler.primitives import builder
 from ..context import Context
-from ..dtypes import f64
-from ..locks import Lock
-from ..name_table import GRAPH, NameTable, name_placeholder
+from ..core.dtypes import f64
+from ..core.fork_safe_lock import Lock
+from ..core.name_table import GRAPH, NameTable, name_placeholder
 from ..ndarray.ndarray import NDArray
 from ..ops import OPERATORS
 from ..ops.late import LateNumbers, Slot
-from ..store import default_store
 from .compilation import LIMIT, Build, Compiled, store_key
 
 __all__ = ["Recipe", "Update", "UpdateProgram", "available", "update_program"]

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..backends.writes import owner, written_all
 from ..context import Context
+from ..core.autograd_state import GradientInfo
 from ..ndarray.binding_version import epoch
 from ..ndarray.ndarray import NDArray
 from ..ndarray.tape import blend
 from ..ndarray.types import ArrayType, array_type
-from ..recording import GradientInfo
 from .dispatch.pools import OutputPool
 from .start import POOLED, taking
 

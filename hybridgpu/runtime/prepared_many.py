@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from .. import recording
 from ..backends.writes import assign
+from ..core import autograd_state
 from ..ndarray.binding_version import epoch
 from ..ndarray.ndarray import NDArray
 from ..ndarray.types import ArrayType
@@ -42,7 +42,7 @@ def prepare_many(
         array: the class of the arguments.
         finish: puts the results together; None gives the only one.
     """
-    state, born = recording.state, epoch[0]
+    state, born = autograd_state.state, epoch[0]
     ctx, count, in_order = arguments_of(op, types)
     found = start_of(op, types, made, ctx, pooled=True)
     if found is None:

@@ -6,14 +6,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from .. import recording
 from ..backends.writes import assign
 from ..context import Context
+from ..core import autograd_state
+from ..core.autograd_state import GradientInfo, history
 from ..ndarray.binding_version import epoch
 from ..ndarray.ndarray import NDArray
 from ..ndarray.types import ArrayType, array_type
 from ..ndarray.versions import Reader
-from ..recording import GradientInfo, history
 from .dispatch.overlaps import overlap_test
 from .prepared_backward import Origin, origin_of
 from .recorded_program import Training, TrainingCall
@@ -145,7 +145,7 @@ def _started(
     finish: Callable[[list[NDArray]], Any] | None,
 ) -> Call | None:
     """Of any other one."""
-    state, born, training = recording.state, epoch[0], program.training
+    state, born, training = autograd_state.state, epoch[0], program.training
     ctx, count, in_order = arguments_of(op, types)
     found = start_of(op, types, program.forward, ctx, _pooled(program))
     known = None if found is None else _known(op, program, found[1], ctx, born)

@@ -13,22 +13,22 @@ from collections.abc import Mapping, Sequence
 from operator import is_
 from typing import Any, NamedTuple
 
-from .. import recording
 from ..backends.base import Mode
 from ..backends.devices import Device, device_of
 from ..backends.writes import assign
+from ..cache.disk_cache import default_store
 from ..compiler.ir.graph import Graph, Node, reachable
 from ..compiler.ir.types import TensorType
 from ..compiler.passes.differentiate import Derivative, differentiate, residuals
 from ..compiler.target import Target
 from ..context import Context
-from ..locks import Lock
-from ..name_table import GRAPH, NameTable
+from ..core import autograd_state
+from ..core.fork_safe_lock import Lock
+from ..core.name_table import GRAPH, NameTable
+from ..core.settings import numeric_mode
 from ..ndarray.ndarray import NDArray, refuse_in_place, wrap
 from ..ndarray.tape import WritingCall
 from ..ndarray.versions import Reader, latest
-from ..settings import numeric_mode
-from ..store import default_store
 from ..symbol.lowering import Structure, backward_mutations, lower_symbol, mutations
 from ..symbol.symbol import Symbol
 from ..util import is_np_shape
@@ -245,7 +245,7 @@ class Training:
     def call(self, inputs: Sequence[NDArray], ctx: Context, kind: Any = None) -> list[NDArray]:
         """Run the forward program and record the call; results are of ``kind`` as for ``wrap``."""
         for m in self.early:
-            info = recording.history(inputs[m.position])
+            info = autograd_state.history(inputs[m.position])
             if (
                 info is not None and info.node is not None
             ):  # gradients of what is written would go to what was there before
@@ -313,7 +313,7 @@ class TrainingCall(WritingCall):
         before = self.mark.values_before(self.arrays, device)
         written = self.mark.written_results(self)
         # recorded, for derivatives of derivatives: what is written in between shows in them as well
-        if recording.state.recording or written or not all(map(is_, arrays, before)):
+        if autograd_state.state.recording or written or not all(map(is_, arrays, before)):
             return program.operators().gradients(self, before, written, cotangents, wanted)
         filled = [(self.zeros(k) if c is None else c)._data for k, c in enumerate(cotangents)]
         if program.backward is None:

@@ -16,7 +16,7 @@ import numpy as np
 
 from ..backends.memory import empty
 from ..context import Context
-from ..generator import drawing
+from ..core.rng import drawing
 from ..ndarray.ndarray import NDArray, wrap
 from ..ndarray.types import ArrayType
 from ..ndarray.versions import exchanging, pinned

@@ -12,7 +12,7 @@ from itertools import count
 from typing import Any
 
 from ..backends.texts import code_of
-from ..nested import Named, Static, regroup
+from ..core.pytree import Named, Static, regroup
 
 __all__ = ["Call", "count_of", "finish_of", "function", "listed", "prepared_for", "refusal", "together", "unpacking"]
 

@@ -14,10 +14,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 from weakref import WeakSet
 
-from .. import recording
 from ..context import Context, current_context, watching_context
+from ..core import autograd_state
+from ..core.pytree import Static, flatten_tree, key_of, regroup
 from ..ndarray.ndarray import NDArray
-from ..nested import Static, flatten_tree, key_of, regroup
 from ..ops.precision import active as mixed_precision
 from ..tracing import Trace, TracedGraph, TracingError, tracing
 from ..tracing.error import NotStaticError, not_traced
@@ -115,7 +115,7 @@ class TracedCalls:
             TracingError: the function does what a graph cannot.
             SharedMemoryError: it writes an argument that shares memory with another one, or with what it has met.
         """
-        state = recording.state
+        state = autograd_state.state
         current = current_context()
         ctx = arrays[0]._type.ctx if arrays else current
         flags = (state.training, state.recording, is_np_array(), is_np_shape(), current, mixed_precision())
@@ -199,7 +199,7 @@ class TracedCalls:
 
     def _reason(self, names: Sequence[str], arrays: Sequence[NDArray]) -> str:
         """Why a new graph is needed, in words."""
-        training = recording.state.training
+        training = autograd_state.state.training
         before, self._last = self._last, (list(names), [x._type for x in arrays], training)
         why, self._why = self._why, None
         if before is None:
@@ -269,7 +269,7 @@ def _is_same(a: TracedGraph, b: TracedGraph, by_value: bool = False) -> bool:
 def _is_equal(a: Any, b: Any) -> bool:
     if not (_is_array(a) and _is_array(b) and a._type is b._type):
         return False
-    with recording.untraced():
+    with autograd_state.untraced():
         return a.asnumpy().tobytes() == b.asnumpy().tobytes()  # type: ignore[no-any-return]
 
 

@@ -14,10 +14,10 @@ from sys import getrefcount
 from typing import TYPE_CHECKING, Any
 
 from ..backends.writes import assign
-from ..generator import drawing
+from ..core.autograd_state import ResultInfo, history, state
+from ..core.rng import drawing
 from ..ndarray.binding_version import epoch
 from ..ndarray.ndarray import NDArray
-from ..recording import ResultInfo, history, state
 from .dispatch.pools import ONE, TWO, DataPool, OutputPool, RoomPool
 from .recorded_program import Training, TrainingCall
 from .start import Fixed

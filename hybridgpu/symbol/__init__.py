@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..base import MXNetError, numeric_types
-from ..misplaced import in_graph
-from ..namespaces import NUMPY_MODULES, Namespace, importable
+from ..frontend.namespaces import NUMPY_MODULES, Namespace, importable
+from ..hints.tracing import in_graph
 from ..ops.samplers import make_zipfian
 from . import control_flow, random, updates
 from .compose import apply_symbol, compose, make_node, var

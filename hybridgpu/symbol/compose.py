@@ -9,13 +9,13 @@ from typing import Any
 from .. import attribute
 from .. import name as names
 from ..base import MXNetError
-from ..misplaced import in_graph
+from ..core.source_location import current_block, user_line
+from ..hints.tracing import in_graph
 from ..ops import OPERATORS
 from ..ops.functions import HIDDEN_KEYS, Bound, spelled_hint
 from ..ops.params import Values
 from ..ops.precision import Policy, active
 from ..ops.record import Operator
-from ..provenance import current_block, user_line
 from .node import Entry, SymbolNode, name_initializers
 from .symbol import Symbol, type_flag
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from .. import attribute
 from ..attribute import AttrScope
-from ..nested import flatten, regroup
+from ..core.pytree import flatten, regroup
 from ..ops import OPERATORS
 from .compose import make_node, var
 from .node import Entry, SymbolNode, topological
@@ -25,7 +25,7 @@ _MARK = "__subgraph_name__"
 
 
 def _flatten(args: Any, what: str) -> tuple[list[Symbol], Any]:
-    """(Symbols, format), see ``hybridgpu.nested``."""
+    """(Symbols, format), see ``hybridgpu.core.pytree``."""
 
     def format_of(value: Any) -> int | None:
         if isinstance(value, Symbol):

@@ -16,11 +16,11 @@ from typing import Any
 from ..base import MXNetError
 from ..compiler.ir.types import TensorType, tensor_type
 from ..compiler.primitives import builder
-from ..dtypes import DType, dtype_of, f32, from_flag
+from ..core.dtypes import DType, dtype_of, f32, from_flag
+from ..core.source_location import user_frame
+from ..hints.node_errors import fault, origin
 from ..ops.record import shape_text
-from ..provenance import user_frame
 from ..util import is_np_shape
-from .faults import fault, origin
 from .node import SymbolNode, topological
 from .partial import UNKNOWN, merge, probe_inputs, probe_outputs
 from .subgraph import fill_shapes, incomplete, lower_node

@@ -12,7 +12,7 @@ from ..compiler.ir import Builder, Graph, Node
 from ..compiler.ir.graph import Provenance
 from ..compiler.ir.types import TensorType
 from ..compiler.primitives import builder
-from ..name_table import GRAPH, NameTable, input_placeholder, name_placeholder, place_placeholder
+from ..core.name_table import GRAPH, NameTable, input_placeholder, name_placeholder, place_placeholder
 from ..ops.mutation import When, Write, backward_order
 from .inference import Inference
 from .node import SymbolNode, is_hidden, topological
@@ -197,7 +197,7 @@ class Structure(NamedTuple):
 
     Attributes:
         hash: of operators, attributes and edges.
-        nodes, places: see :class:`~hybridgpu.name_table.NameTable`.
+        nodes, places: see :class:`~hybridgpu.core.name_table.NameTable`.
     """
 
     hash: str

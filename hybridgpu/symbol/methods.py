@@ -8,11 +8,11 @@ from inspect import Parameter, Signature
 from typing import Any
 
 from ..base import MXNetError
-from ..misplaced import through_numpy
+from ..core.source_location import advice
+from ..hints.tracing import through_numpy
 from ..ndarray.methods import method_operator, operator_methods
 from ..ops import OPERATORS
 from ..ops.functions import OperatorSignature, bind
-from ..provenance import advice
 
 __all__ = ["make_method", "method_names"]
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from ..dataclass import dataclass, field
+from ..core.dataclass import dataclass, field
 from ..ops.params import Values
 from ..ops.record import Operator
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ..misplaced import in_graph
-from ..namespaces import Namespace
+from ..frontend.namespaces import Namespace
+from ..hints.tracing import in_graph
 from ..ops import OPERATORS
 from ..ops.samplers import make_samplers
 from .compose import apply_symbol, make_node

@@ -9,10 +9,10 @@ from typing import Any
 from ..base import MXNetError
 from ..compiler.ir import Builder, Node
 from ..compiler.ir.graph import Provenance
+from ..hints.node_errors import fault, origin
 from ..ops.mutation import When
 from ..ops.params import Shape, Values
 from ..util import is_np_shape
-from .faults import fault, origin
 from .node import SymbolNode, topological
 from .symbol import Symbol
 

@@ -13,13 +13,13 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from ..base import MXNetError, NotImplementedForSymbol, numeric_types, shown
-from ..dtypes import dtype_of
+from ..core.dtypes import dtype_of
+from ..core.source_location import advice, user_frame
 from ..hints.absent_member import AbsentMember, absent_member
-from ..misplaced import in_graph, numpy_call
+from ..hints.operators import refuse
+from ..hints.tracing import in_graph, numpy_call
 from ..name import current as current_names
 from ..ops.functions import HIDDEN_KEYS
-from ..provenance import advice, user_frame
-from ..unsupported import refuse
 from .node import Entry, SymbolNode, is_hidden, topological
 
 if TYPE_CHECKING:  # a stub, made from the records
@@ -456,7 +456,7 @@ class Symbol(OperatorMethods):
         """
         if not isinstance(fname, str):
             raise TypeError("fname need to be string")
-        from ..io.atomic import write_atomically
+        from ..io.formats.atomic import write_atomically
 
         write_atomically(fname, self.tojson(remove_amp_cast).encode())
 
@@ -514,7 +514,7 @@ class Symbol(OperatorMethods):
             TypeError: something that is no array.
             MXNetError: an array on another device than ``ctx`` without ``group2ctx``; a group that is not in it.
         """
-        from ..binding import bind
+        from ..executor.bind import bind
 
         return bind(self, ctx, args, args_grad, grad_req, aux_states, group2ctx)
 
@@ -543,7 +543,7 @@ class Symbol(OperatorMethods):
             RuntimeError: shapes that do not fit or do not suffice.
             MXNetError: a shared argument has another shape.
         """
-        from ..binding import simple_bind
+        from ..executor.bind import simple_bind
 
         return simple_bind(
             self, ctx, grad_req, type_dict, shared_exec, shared_buffer, shared_arg_names, group2ctx, **kwargs

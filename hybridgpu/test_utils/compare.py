@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ..dtypes import bf16
+from ..core.dtypes import bf16
 from ..ndarray.ndarray import NDArray
 from ..symbol import Symbol
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from .. import ndarray as nd
 from ..context import Context
-from ..iterators import DataIter
+from ..io.iterators import DataIter
 from ..ndarray.ndarray import NDArray
 from .environment import default_context
 

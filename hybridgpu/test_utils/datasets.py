@@ -13,7 +13,7 @@ import numpy as np
 
 from ..base import MXNetError, data_dir
 from ..gluon.data.vision import MNIST
-from ..iterators import MNISTIter
+from ..io.iterators import MNISTIter
 from .files import download
 
 __all__ = [

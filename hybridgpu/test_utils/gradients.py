@@ -12,7 +12,7 @@ import numpy as np
 from .. import autograd, symbol
 from .. import ndarray as nd
 from ..context import Context
-from ..dtypes import dtype_of
+from ..core.dtypes import dtype_of
 from ..ndarray.ndarray import NDArray
 from ..symbol import Symbol
 from .compare import assert_almost_equal, default_numeric_eps, get_tolerance

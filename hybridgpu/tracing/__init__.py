@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tracing Python that works on arrays: it runs once, on arrays without values, and leaves a Symbol graph.
 
-While ``recording.state.trace`` is set, every operator makes a node of that graph instead of computing, also where the
+While ``autograd_state.state.trace`` is set, every operator makes a node of that graph instead of computing, also where the
 operands are real arrays. Those that have no values yet are :class:`~.arrays.Traced`.
 """
 

@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterable
 from math import prod
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from .. import recording
 from ..context import Context
-from ..dtypes import dtype_of
+from ..core import autograd_state
+from ..core.dtypes import dtype_of
 from ..ndarray.ndarray import NDArray
 from ..ops.functions import registered
 from ..symbol import Symbol
@@ -74,7 +74,7 @@ class Value:
 
     def check(self) -> None:
         """Raise TracingError if its trace is over, or the body of the loop or branch that it belongs to."""
-        if recording.state.trace is not self.trace or self.level not in self.trace.levels:
+        if autograd_state.state.trace is not self.trace or self.level not in self.trace.levels:
             raise not_traced(
                 "an array that was made while a function was traced is used after that",
                 "It stands for one call and has no values: return it from the function, "

@@ -10,9 +10,9 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..compiler.ir.types import TensorType, tensor_type
+from ..core.pytree import flatten, regroup
 from ..ndarray.control_flow import step_by_step, taken
 from ..ndarray.ndarray import NDArray
-from ..nested import flatten, regroup
 from ..symbol import Symbol
 from ..symbol import control_flow as graphs
 from ..util import is_np_shape

@@ -10,7 +10,7 @@ import sys
 import warnings
 
 from ..base import MXNetError
-from ..provenance import current_block, user_frame, user_place
+from ..core.source_location import current_block, user_frame, user_place
 from ..util import is_np_array
 
 __all__ = ["NotStaticError", "SharedMemoryError", "TracingError", "needs_values", "not_traced", "tell_of_sharing"]

@@ -12,12 +12,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .. import recording
 from ..base import is_integer, numeric_types
-from ..dtypes import bool_, holds_numbers, i64
+from ..core import autograd_state
+from ..core.dtypes import bool_, holds_numbers, i64
+from ..core.source_location import mark
 from ..ndarray.indexing import check_range
 from ..ndarray.ndarray import NDArray
-from ..provenance import mark
 from ..symbol import Symbol
 from ..util import is_np_shape
 from .arrays import Map, Traced, node, reshaped, view
@@ -100,7 +100,7 @@ def basic(shape: Sequence[int], key: Any, keeps_axis: bool = False) -> Selection
 def _empty(x: Symbol, shape: tuple[int, ...]) -> Symbol:
     """No elements of ``x``, as an array of this shape: operators that cut refuse that."""
     axis = shape.index(0)
-    positions = recording.state.trace.constant(np.empty(0, np.int64))
+    positions = autograd_state.state.trace.constant(np.empty(0, np.int64))
     y = node("take", [x, positions], axis=axis)
     return reshaped(y, shape)
 

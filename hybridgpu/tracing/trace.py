@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import name as names
-from .. import recording
 from ..attribute import AttrScope
 from ..backends.devices import device_of
 from ..base import MXNetError
@@ -18,14 +17,15 @@ from ..compiler.ir.graph import Provenance
 from ..compiler.ir.types import TensorType
 from ..compiler.primitives import builder
 from ..context import Context, cpu
-from ..dtypes import DType
+from ..core import autograd_state
+from ..core.dtypes import DType
+from ..core.source_location import current_block, user_line
 from ..ndarray.apply import first_target, like, numpy_class, operator_graph
 from ..ndarray.ndarray import NDArray, wrap
 from ..ndarray.types import array_type
 from ..ops.functions import spelled_hint
 from ..ops.params import Values
 from ..ops.record import Operator, shape_text
-from ..provenance import current_block, user_line
 from ..symbol import Group, Symbol
 from ..symbol.compose import make_node, var
 from ..symbol.node import Entry, SymbolNode, topological
@@ -102,14 +102,14 @@ class TracedGraph(NamedTuple):
 @contextmanager
 def tracing(trace: Trace) -> Iterator[Trace]:
     """While entered, operators of this thread make nodes of ``trace``."""
-    state = recording.state
-    recording.traces.append(trace)
+    state = autograd_state.state
+    autograd_state.traces.append(trace)
     before, state.trace = state.trace, trace
     try:
         yield trace
     finally:
         state.trace = before
-        recording.traces.remove(trace)
+        autograd_state.traces.remove(trace)
 
 
 class Trace:
@@ -126,7 +126,7 @@ class Trace:
 
     def __init__(self, ctx: Context) -> None:
         self.ctx = ctx
-        self.training, self.recording = recording.state.training, recording.state.recording
+        self.training, self.recording = autograd_state.state.training, autograd_state.state.recording
         self.levels: list[object] = [object()]
         self.hint: tuple[str, str | None] | None = None
         self.blocks: dict[int, Any] = {}
@@ -318,7 +318,7 @@ class Trace:
         self._note(made, results)
         self._check_writes(op, values, made)
         parts = [Symbol([h]) for h in made._heads]
-        if self.recording and not recording.state.recording:  # under autograd.pause(): no gradient comes back
+        if self.recording and not autograd_state.state.recording:  # under autograd.pause(): no gradient comes back
             parts = [self._stopped(s, t) for s, t in zip(parts, results, strict=True)]
         if out is not None:
             return self._write_out(op, parts, results, out, exact=bool(inputs))
@@ -353,7 +353,7 @@ class Trace:
             return found[:count]
         if len(known) < len(types) or op.eager is not None or op.python is not None:
             return [None] * count
-        training = recording.state.training
+        training = autograd_state.state.training
         try:
             graph, draws = operator_graph(op, values, known, training)
         except MXNetError as e:
@@ -446,7 +446,7 @@ class Trace:
                 f"{made.op.name.strip('_')} needs to know the shapes of what its body reads",
                 "What depends on an array whose extents depend on values is computed outside of loops and branches.",
             )
-        b = builder(recording.state.training)
+        b = builder(autograd_state.state.training)
         b.prov = Provenance(made.op.name, made.name)
         lowered = lower_node(b, made, [b.input(t, f"in{k}") for k, t in enumerate(known)])
         return list(map(_type_of, lowered[: made.num_visible]))
@@ -476,7 +476,7 @@ class Trace:
         results = []
         for head in map(entry, symbol._heads):
             made, t = Symbol([head]), self.type_of(head)
-            if self.recording and not recording.state.recording:
+            if self.recording and not autograd_state.state.recording:
                 made = self._stopped(made, t)
             results.append(self.result(made, t, numpy_class() if symbol._kind is not None else None))
         return results
@@ -576,8 +576,8 @@ def _unmarked(make: Callable[[], Symbol]) -> Symbol:
 
 def _add_named(error: Any, op: Operator, values: Values, types: Sequence[TensorType]) -> None:
     """End an error with the operator and its operands, as those of arrays end."""
-    from ..ops.refusal import add_details
-    from ..provenance import mark
+    from ..core.source_location import mark
+    from ..hints.op_errors import add_details
 
     names = op.input_names(values, len(types))
     error.args = (f"{error}{add_details(error, op, values, names, list(types))}",)

@@ -267,7 +267,7 @@ def commands(tmp_path, monkeypatch):
             return made
 
         monkeypatch.setattr(check, "run", step)
-        monkeypatch.setattr("hybridgpu.resources.sources_hash", lambda: code)
+        monkeypatch.setattr("hybridgpu.cache.package_files.sources_hash", lambda: code)
         exit_code = check.main([*arguments, "--out", str(tmp_path / out)])
         file = tmp_path / out / "check.json"
         return exit_code, json.loads(file.read_text()) if file.exists() else None, ran

@@ -15,12 +15,12 @@ from hybridgpu.backends import devices
 from hybridgpu.backends.cuda.calibration import STEPS, Bench, Unmeasurable
 from hybridgpu.backends.cuda.cublaslt_dot import ProductLibrary
 from hybridgpu.backends.devices import use_gpu_devices
+from hybridgpu.cache.disk_cache import default_store, reset_default_store
 from hybridgpu.cli import calibrate_cpu, main
 from hybridgpu.cli.calibrate import _products, _value
 from hybridgpu.compiler.devices.cpu import CpuConstants
 from hybridgpu.compiler.devices.record import constants_of
 from hybridgpu.compiler.target import CPU, CUDA
-from hybridgpu.store import default_store, reset_default_store
 
 
 def run(*arguments: str):

@@ -14,8 +14,8 @@ from click.testing import CliRunner
 
 import hybridgpu
 from hybridgpu.backends.devices import use_gpu_devices
+from hybridgpu.cache.disk_cache import default_store, reset_default_store
 from hybridgpu.cli import main
-from hybridgpu.store import default_store, reset_default_store
 
 ROOT = Path(hybridgpu.__file__).resolve().parents[1]
 

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from hybridgpu.compiler.ir import Graph, Node, tensor_type
-from hybridgpu.dtypes import f64
+from hybridgpu.core.dtypes import f64
 
 __all__ = ["Oracle"]
 

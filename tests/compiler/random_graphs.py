@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from hybridgpu.compiler.ir import Builder, Graph, Node, Provenance, tensor_type
 from hybridgpu.compiler.primitives import TABLE, builder
-from hybridgpu.dtypes import DType, bf16, bool_, f16, f32, f64, i8, i32, i64, u8, u32
+from hybridgpu.core.dtypes import DType, bf16, bool_, f16, f32, f64, i8, i32, i64, u8, u32
 
 __all__ = ["LEFT_OUT", "SCATTERS", "STEPS", "Steps", "graphs"]
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from hybridgpu.compiler.ir import Builder, Graph, Node, Provenance, tensor_type
 from hybridgpu.compiler.primitives import TABLE
 from hybridgpu.compiler.primitives.loop import inline, layout, loop
-from hybridgpu.dtypes import f32, f64, i32
+from hybridgpu.core.dtypes import f32, f64, i32
 
 __all__ = ["loops", "written_out"]
 

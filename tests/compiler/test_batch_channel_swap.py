@@ -18,7 +18,7 @@ from hybridgpu.compiler.primitives.loop import inline
 from hybridgpu.compiler.program import KernelStep, LibraryStep, Program
 from hybridgpu.compiler.reference import evaluate
 from hybridgpu.compiler.target import CUDA
-from hybridgpu.dtypes import f32, from_short
+from hybridgpu.core.dtypes import f32, from_short
 
 
 def gradients(

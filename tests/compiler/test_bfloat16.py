@@ -19,7 +19,7 @@ from hybridgpu.compiler.pipeline import compile_graph
 from hybridgpu.compiler.primitives import builder
 from hybridgpu.compiler.reference import evaluate
 from hybridgpu.compiler.target import CPU, CUDA
-from hybridgpu.dtypes import bf16, f16, f32, f64, i32
+from hybridgpu.core.dtypes import bf16, f16, f32, f64, i32
 
 
 def widened(bits: np.ndarray) -> np.ndarray:

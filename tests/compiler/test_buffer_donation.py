@@ -15,7 +15,7 @@ from hybridgpu.compiler.primitives import builder
 from hybridgpu.compiler.program import Program
 from hybridgpu.compiler.reference import evaluate
 from hybridgpu.compiler.target import CPU, CUDA
-from hybridgpu.dtypes import f16, f32
+from hybridgpu.core.dtypes import f16, f32
 
 #: name -> (function, types of inputs, wanted: result -> argument, done)
 CASES = {

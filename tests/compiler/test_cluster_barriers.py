@@ -13,9 +13,9 @@ from cuda_on_cpu.static_checks import has_nvrtc
 from emulated import EmulatedDriver, run_program
 
 from hybridgpu.backends.cuda.driver import module_source
+from hybridgpu.cache.package_files import kernels_folder
 from hybridgpu.compiler.pipeline import compile_graph
 from hybridgpu.compiler.program import KernelInfo
-from hybridgpu.resources import kernels_folder
 
 #: a cluster shares a row, rows side by side, a row with sums over all rows; blocks put sums together
 CASES = ["softmax_in_two_blocks", "softmax_of_columns_in_a_cluster", "slopes_in_a_cluster", "slopes_of_full_rows"]

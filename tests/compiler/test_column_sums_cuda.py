@@ -33,14 +33,14 @@ from cuda_on_cpu.support import by_architecture
 
 from hybridgpu.backends.cuda.driver import module_source
 from hybridgpu.backends.cuda.nvrtc import NUMERIC
+from hybridgpu.cache.package_files import kernels_folder
 from hybridgpu.compiler.ir import Builder, Graph, Node
 from hybridgpu.compiler.ir.types import tensor_type
 from hybridgpu.compiler.pipeline import compile_graph
 from hybridgpu.compiler.primitives import builder
 from hybridgpu.compiler.program import Program
 from hybridgpu.compiler.target import CUDA, cuda_target
-from hybridgpu.dtypes import DType, f32, f64, from_short
-from hybridgpu.resources import kernels_folder
+from hybridgpu.core.dtypes import DType, f32, f64, from_short
 
 FEW = CUDA.changed(multiprocessors=2)  #: blocks have several rows, and those of some a row less
 ALONE = CUDA.changed(cluster_blocks=1)  #: rows of one block, as before sm_90

@@ -15,7 +15,7 @@ from hybridgpu.compiler.passes.library.conv_epilogues import fuse_conv_epilogues
 from hybridgpu.compiler.primitives import builder
 from hybridgpu.compiler.reference import evaluate
 from hybridgpu.compiler.target import CUDA
-from hybridgpu.dtypes import f32
+from hybridgpu.core.dtypes import f32
 
 LIBRARY = replace(CUDA, library_convolutions=True)
 TYPES = ("f32[2,3,5,6]", "f32[4,3,3,3]", "f32[4]", "f32[4]", "f32[4]", "f32[2,4,3,4]")

@@ -24,7 +24,7 @@ from hybridgpu.compiler.primitives import builder
 from hybridgpu.compiler.program import Program
 from hybridgpu.compiler.reference import evaluate
 from hybridgpu.compiler.target import CUDA
-from hybridgpu.dtypes import f32, f64, i32
+from hybridgpu.core.dtypes import f32, f64, i32
 from hybridgpu.gluon import nn
 from hybridgpu.symbol.lowering import lower_symbol
 

@@ -14,12 +14,12 @@ from cuda_on_cpu.static_checks import compile_report, has_nvrtc
 from hybridgpu.backends.cuda.backend import CudaBackend
 from hybridgpu.backends.cuda.driver import module_source
 from hybridgpu.backends.cuda.nvrtc import NUMERIC
+from hybridgpu.cache.package_files import kernels_folder
 from hybridgpu.compiler.ir import Graph
 from hybridgpu.compiler.pipeline import compile_graph
 from hybridgpu.compiler.primitives import builder
 from hybridgpu.compiler.program import Program
 from hybridgpu.compiler.target import CUDA
-from hybridgpu.resources import kernels_folder
 
 FEW = CUDA.changed(multiprocessors=1)  #: a small result keeps it busy
 #: operand, kernel, low, high, stride, dilate, base dilation, groups -> neighbours of a thread

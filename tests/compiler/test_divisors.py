@@ -14,7 +14,7 @@ from hybridgpu.compiler.ir import tensor_type
 from hybridgpu.compiler.pipeline import compile_graph
 from hybridgpu.compiler.primitives import builder
 from hybridgpu.compiler.target import CPU, CUDA
-from hybridgpu.dtypes import from_short
+from hybridgpu.core.dtypes import from_short
 
 TARGETS = {"cpu": CPU, "cuda": CUDA}
 

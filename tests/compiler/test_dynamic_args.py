@@ -13,15 +13,15 @@ from emulated import aligned
 from hybridgpu.backends.cpu.backend import cpu_backend
 from hybridgpu.backends.cuda.backend import CudaBackend
 from hybridgpu.backends.cuda.driver import module_source
+from hybridgpu.cache.package_files import kernels_folder
 from hybridgpu.compiler.ir.types import tensor_type
 from hybridgpu.compiler.pipeline import compile_graph
 from hybridgpu.compiler.primitives import TABLE, builder
 from hybridgpu.compiler.reference import evaluate
 from hybridgpu.compiler.schedule.runtime_args import RuntimeArgs
 from hybridgpu.compiler.target import CPU, CUDA
-from hybridgpu.dtypes import f16, f32, f64, from_short, i32
+from hybridgpu.core.dtypes import f16, f32, f64, from_short, i32
 from hybridgpu.ops.conv import windowed
-from hybridgpu.resources import kernels_folder
 
 BATCHES = (7, 16, 17, 50)
 #: rows on chip have room for twice as many elements at most, where these are more than 64

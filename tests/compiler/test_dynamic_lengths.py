@@ -12,7 +12,7 @@ from hybridgpu.compiler.pipeline import compile_graph
 from hybridgpu.compiler.primitives import builder
 from hybridgpu.compiler.schedule.runtime_args import dynamic_lengths
 from hybridgpu.compiler.target import CPU
-from hybridgpu.dtypes import f32, i32
+from hybridgpu.core.dtypes import f32, i32
 from hybridgpu.ops.sequence import sequence_last
 
 SHORT, LONG = (17, 27, 31, 63), (65, 100, 197, 1000)  #: rows that are turned in tiles, and those that lanes share

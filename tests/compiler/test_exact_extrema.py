@@ -11,7 +11,7 @@ from compiler.cases import parse
 from hybridgpu.compiler.passes.precision.exact_extrema import bits_may_change, materialize_compared
 from hybridgpu.compiler.primitives import builder
 from hybridgpu.compiler.target import CPU
-from hybridgpu.dtypes import f16, f32, f64
+from hybridgpu.core.dtypes import f16, f32, f64
 
 #: what is computed of x: f32[6,6], h: f16[6,6] and n: i32[6,6] -> whether its bits may change in 'strict', and in 'fast'
 VALUES = {

@@ -18,7 +18,7 @@ from hybridgpu.compiler.primitives import builder
 from hybridgpu.compiler.program import Program
 from hybridgpu.compiler.reference import evaluate
 from hybridgpu.compiler.target import CPU, CUDA
-from hybridgpu.dtypes import from_short
+from hybridgpu.core.dtypes import from_short
 
 Made = Sequence[Node]
 

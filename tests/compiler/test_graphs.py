@@ -22,7 +22,7 @@ from hybridgpu.compiler.primitives import TABLE
 from hybridgpu.compiler.program import KernelStep, Program
 from hybridgpu.compiler.reference import evaluate
 from hybridgpu.compiler.target import CPU, CUDA
-from hybridgpu.dtypes import dtype_of, from_short
+from hybridgpu.core.dtypes import dtype_of, from_short
 
 NAMES = list(CASES)
 #: cases whose loads are masked or gathered, or which read again what a loop of theirs reads, too: their plan's traffic is
@@ -196,7 +196,7 @@ def test_program_survives_its_stored_form(name):
 def test_batch_size_does_not_change_the_text():
     from hybridgpu.compiler.ir import tensor_type
     from hybridgpu.compiler.primitives import builder
-    from hybridgpu.dtypes import f32
+    from hybridgpu.core.dtypes import f32
 
     def net(n):
         b = builder()

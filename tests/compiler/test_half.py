@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from compiler.test_bfloat16 import equal, graph_of, on_cpu, on_cuda, runners
 
-from hybridgpu.dtypes import f16, f32
+from hybridgpu.core.dtypes import f16, f32
 
 
 def halves() -> np.ndarray:

@@ -13,9 +13,9 @@ from collections.abc import Iterable
 import pytest
 from compiler.cases import CASES, build, cuda_of
 
+from hybridgpu.cache.package_files import kernels_folder
 from hybridgpu.compiler.pipeline import compile_graph
 from hybridgpu.compiler.target import CPU
-from hybridgpu.resources import kernels_folder
 
 Items = dict[str, set[str]]  # name -> words of whatever defines it
 

@@ -11,7 +11,7 @@ from hybridgpu.compiler.ir import tensor_type
 from hybridgpu.compiler.pipeline import compile_graph
 from hybridgpu.compiler.primitives import builder
 from hybridgpu.compiler.target import CPU
-from hybridgpu.dtypes import f32
+from hybridgpu.core.dtypes import f32
 
 pytestmark = pytest.mark.usefixtures("compiler")
 

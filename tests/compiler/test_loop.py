@@ -18,7 +18,7 @@ from hybridgpu.compiler.primitives import TABLE, builder
 from hybridgpu.compiler.primitives.loop import loop
 from hybridgpu.compiler.program import Program
 from hybridgpu.compiler.reference import evaluate
-from hybridgpu.dtypes import bool_, f32, f64, i32
+from hybridgpu.core.dtypes import bool_, f32, f64, i32
 
 T, N, H = 5, 2, 3
 SHAPES = {"x": (T, N, H), "h": (N, H), "w": (H, H), "c": (H,)}

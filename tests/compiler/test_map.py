@@ -22,6 +22,7 @@ from hybridgpu.backends.cpu.backend import cpu_backend
 from hybridgpu.backends.cuda.backend import CudaBackend
 from hybridgpu.backends.cuda.driver import module_source
 from hybridgpu.backends.cuda.nvrtc import NUMERIC
+from hybridgpu.cache.package_files import kernels_folder
 from hybridgpu.compiler.ir import tensor_type
 from hybridgpu.compiler.ir.indexing import ZERO, Condition, Expr, Var, of_var
 from hybridgpu.compiler.pipeline import compile_graph
@@ -32,8 +33,7 @@ from hybridgpu.compiler.schedule.cuda.index_type import index_type
 from hybridgpu.compiler.schedule.index_set_splitting import breakpoints
 from hybridgpu.compiler.schedule.scalar import Scalar, ScalarProgram, Store
 from hybridgpu.compiler.target import CPU, CUDA, cuda_target
-from hybridgpu.dtypes import f32, from_short
-from hybridgpu.resources import kernels_folder
+from hybridgpu.core.dtypes import f32, from_short
 
 
 def graph_of(function, *types):

@@ -17,14 +17,14 @@ from hypothesis import strategies as st
 from hybridgpu.backends.cuda.backend import CudaBackend
 from hybridgpu.backends.cuda.driver import module_source
 from hybridgpu.backends.cuda.nvrtc import NUMERIC
+from hybridgpu.cache.package_files import kernels_folder
 from hybridgpu.compiler.pipeline import compile_graph
 from hybridgpu.compiler.primitives import builder
 from hybridgpu.compiler.program import KernelStep
 from hybridgpu.compiler.schedule.matmul import config_cuda
 from hybridgpu.compiler.size_buckets import length_bucket
 from hybridgpu.compiler.target import CUDA
-from hybridgpu.dtypes import f32, from_short
-from hybridgpu.resources import kernels_folder
+from hybridgpu.core.dtypes import f32, from_short
 
 EPSILON = {"f16": 2.0**-10, "bf16": 2.0**-7, "f32": 2.0**-23, "f64": 2.0**-52}
 

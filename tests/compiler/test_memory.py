@@ -28,6 +28,7 @@ from hybridgpu.backends.cpu.backend import cpu_backend
 from hybridgpu.backends.cuda.backend import CudaBackend
 from hybridgpu.backends.cuda.driver import module_source
 from hybridgpu.backends.cuda.nvrtc import NUMERIC
+from hybridgpu.cache.package_files import kernels_folder
 from hybridgpu.compiler import pipeline
 from hybridgpu.compiler.ir import Builder, Graph, Node
 from hybridgpu.compiler.passes.memory.arena_offsets import ALIGNMENT
@@ -37,9 +38,8 @@ from hybridgpu.compiler.pipeline import compile_graph
 from hybridgpu.compiler.primitives import builder
 from hybridgpu.compiler.program import KernelStep, Program
 from hybridgpu.compiler.target import CPU, CUDA, Target, cuda_target
-from hybridgpu.dtypes import from_short
+from hybridgpu.core.dtypes import from_short
 from hybridgpu.gluon import nn
-from hybridgpu.resources import kernels_folder
 
 pytestmark = pytest.mark.unsanitized("about the plan of memory: it fills arenas with their gaps, or measures them")
 

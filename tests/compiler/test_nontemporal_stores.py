@@ -14,7 +14,7 @@ from hybridgpu.compiler.pipeline import compile_graph
 from hybridgpu.compiler.primitives import builder
 from hybridgpu.compiler.program import KernelStep
 from hybridgpu.compiler.target import CPU
-from hybridgpu.dtypes import from_short
+from hybridgpu.core.dtypes import from_short
 
 
 def affine(b, x, *rest):

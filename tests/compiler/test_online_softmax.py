@@ -13,6 +13,7 @@ from cuda_on_cpu.support import by_architecture
 from emulated import run_program
 
 from hybridgpu.backends.cuda.driver import module_source
+from hybridgpu.cache.package_files import kernels_folder
 from hybridgpu.compiler.ir import Builder, Graph, Node, tensor_type
 from hybridgpu.compiler.ir.verify import verify
 from hybridgpu.compiler.passes.canonicalize.simplify import simplify
@@ -21,8 +22,7 @@ from hybridgpu.compiler.pipeline import compile_graph
 from hybridgpu.compiler.primitives import builder
 from hybridgpu.compiler.reference import evaluate
 from hybridgpu.compiler.target import CUDA, Target, cuda_target
-from hybridgpu.dtypes import bf16, f16, f32, f64
-from hybridgpu.resources import kernels_folder
+from hybridgpu.core.dtypes import bf16, f16, f32, f64
 
 #: a GPU with so little on chip that rows of test size do not stay there
 SMALL = CUDA.changed(shared_bytes=16384, cluster_blocks=1, part_elements=64, multiprocessors=2, launch_seconds=1e-9)

@@ -25,7 +25,7 @@ from hybridgpu.compiler.pipeline import compile_graph
 from hybridgpu.compiler.primitives import builder
 from hybridgpu.compiler.reference import evaluate
 from hybridgpu.compiler.target import CPU, CUDA
-from hybridgpu.dtypes import f16, f32, from_short
+from hybridgpu.core.dtypes import f16, f32, from_short
 
 SESSION = int(os.environ.get("HYBRIDGPU_RANDOM_GRAPHS", "0"))
 

@@ -24,6 +24,7 @@ from emulated import EmulatedDriver, aligned
 from hybridgpu.backends.cuda.backend import CudaBackend
 from hybridgpu.backends.cuda.driver import module_source
 from hybridgpu.backends.cuda.nvrtc import NUMERIC
+from hybridgpu.cache.package_files import kernels_folder
 from hybridgpu.compiler.ir import tensor_type
 from hybridgpu.compiler.pipeline import compile_graph
 from hybridgpu.compiler.primitives import builder
@@ -31,8 +32,7 @@ from hybridgpu.compiler.program import Program
 from hybridgpu.compiler.reference import evaluate
 from hybridgpu.compiler.schedule.persistent import cost as persistent_cost
 from hybridgpu.compiler.target import CUDA
-from hybridgpu.dtypes import f32, from_short
-from hybridgpu.resources import kernels_folder
+from hybridgpu.core.dtypes import f32, from_short
 
 #: case -> (kinds of its steps, barriers, threads of a block)
 CASES = {

@@ -15,7 +15,7 @@ from hybridgpu.compiler.pipeline import compile_graph
 from hybridgpu.compiler.primitives import builder
 from hybridgpu.compiler.reference import evaluate
 from hybridgpu.compiler.target import CPU
-from hybridgpu.dtypes import f16, f32, f64, i64
+from hybridgpu.core.dtypes import f16, f32, f64, i64
 from hybridgpu.ops.conv import windowed
 
 pytestmark = pytest.mark.usefixtures("compiler")

@@ -21,6 +21,7 @@ from hybridgpu.backends.cpu.backend import cpu_backend
 from hybridgpu.backends.cuda.backend import CudaBackend
 from hybridgpu.backends.cuda.driver import module_source
 from hybridgpu.backends.cuda.nvrtc import NUMERIC
+from hybridgpu.cache.package_files import kernels_folder
 from hybridgpu.compiler import pipeline
 from hybridgpu.compiler.pipeline import compile_graph
 from hybridgpu.compiler.primitives import builder
@@ -28,8 +29,7 @@ from hybridgpu.compiler.program import KernelStep
 from hybridgpu.compiler.schedule import fuse_prologues as prologues
 from hybridgpu.compiler.schedule.matmul import config_cuda
 from hybridgpu.compiler.target import CPU, CUDA
-from hybridgpu.dtypes import from_short
-from hybridgpu.resources import kernels_folder
+from hybridgpu.core.dtypes import from_short
 
 # -- producers: (builder, function that makes an input, shape, dtype) -> node of that shape and dtype
 

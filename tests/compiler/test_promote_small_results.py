@@ -14,7 +14,7 @@ from hybridgpu.compiler.pipeline import compile_graph
 from hybridgpu.compiler.primitives import builder
 from hybridgpu.compiler.reference import Interpreter, evaluate
 from hybridgpu.compiler.target import CPU, CUDA
-from hybridgpu.dtypes import f32
+from hybridgpu.core.dtypes import f32
 
 TYPES = {"f16": 2e-3, "bf16": 2e-2}
 

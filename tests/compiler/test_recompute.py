@@ -12,7 +12,7 @@ from hybridgpu.compiler.pipeline import compile_graph
 from hybridgpu.compiler.primitives import builder
 from hybridgpu.compiler.program import KernelStep, Program
 from hybridgpu.compiler.target import CPU, CUDA, Target
-from hybridgpu.dtypes import f32
+from hybridgpu.core.dtypes import f32
 
 TARGETS = pytest.mark.parametrize("target", [CPU, CUDA], ids=lambda t: t.name)
 N = 512

@@ -14,7 +14,7 @@ from hybridgpu.compiler.ir import Builder, Node, tensor_type
 from hybridgpu.compiler.pipeline import compile_graph
 from hybridgpu.compiler.primitives import builder
 from hybridgpu.compiler.target import CPU
-from hybridgpu.dtypes import from_short
+from hybridgpu.core.dtypes import from_short
 from hybridgpu.gluon import HybridBlock
 
 pytestmark = pytest.mark.usefixtures("compiler")

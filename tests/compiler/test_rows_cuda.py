@@ -21,13 +21,13 @@ from emulated import aligned
 
 from hybridgpu.backends.cuda.backend import CudaBackend
 from hybridgpu.backends.cuda.driver import module_source
+from hybridgpu.cache.package_files import kernels_folder
 from hybridgpu.compiler.ir import Builder, Graph, Node
 from hybridgpu.compiler.pipeline import compile_graph
 from hybridgpu.compiler.primitives import builder
 from hybridgpu.compiler.program import KernelStep, Program
 from hybridgpu.compiler.target import CUDA, Target, cuda_target
-from hybridgpu.dtypes import from_short
-from hybridgpu.resources import kernels_folder
+from hybridgpu.core.dtypes import from_short
 
 
 def softmax(b: Builder, x: Node) -> Node:

@@ -19,7 +19,7 @@ from hybridgpu.compiler.pipeline import compile_graph
 from hybridgpu.compiler.primitives import builder
 from hybridgpu.compiler.program import LibraryStep
 from hybridgpu.compiler.target import CPU, CUDA
-from hybridgpu.dtypes import bf16, bool_, f16, f32, f64, from_short, i8, i32, i64, u8
+from hybridgpu.core.dtypes import bf16, bool_, f16, f32, f64, from_short, i8, i32, i64, u8
 
 pytestmark = pytest.mark.usefixtures("compiler")
 

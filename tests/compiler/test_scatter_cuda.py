@@ -29,7 +29,7 @@ from hybridgpu.compiler.program import KernelStep, LibraryStep
 from hybridgpu.compiler.reference import evaluate
 from hybridgpu.compiler.schedule.cuda import scatter as cuda_scatter
 from hybridgpu.compiler.target import CPU, CUDA, cuda_target
-from hybridgpu.dtypes import bf16, bool_, f16, f32, f64, i8, i32, i64, u8
+from hybridgpu.core.dtypes import bf16, bool_, f16, f32, f64, i8, i32, i64, u8
 
 FAST = CUDA.with_numeric("fast")
 

@@ -15,7 +15,7 @@ from hybridgpu.compiler.pipeline import compile_graph
 from hybridgpu.compiler.primitives import builder
 from hybridgpu.compiler.reference import evaluate
 from hybridgpu.compiler.target import CPU, CUDA
-from hybridgpu.dtypes import f32
+from hybridgpu.core.dtypes import f32
 from hybridgpu.ops.conv import windowed
 
 #: type of the image, kernel, stride, dilation, windows, padding, kernels of the program

@@ -16,7 +16,7 @@ from hybridgpu.compiler.pipeline import library_computes
 from hybridgpu.compiler.primitives import builder
 from hybridgpu.compiler.reference import evaluate
 from hybridgpu.compiler.target import CPU, CUDA
-from hybridgpu.dtypes import f32
+from hybridgpu.core.dtypes import f32
 
 PLANES = "f32[4,32,28,28]"
 ROWS = "f32[1024,512]"

@@ -22,7 +22,7 @@ from hybridgpu.compiler.passes.canonicalize.simplify import simplify
 from hybridgpu.compiler.primitives import builder
 from hybridgpu.compiler.primitives.custom_gradient import GRADIENT_RULES
 from hybridgpu.compiler.reference import evaluate
-from hybridgpu.dtypes import bool_, f16, f32, f64, i32
+from hybridgpu.core.dtypes import bool_, f16, f32, f64, i32
 
 F, H, N, U, B = "f32[4,9]", "f16[4,9]", "i32[4,9]", "u8[4,9]", "bool[4,9]"
 NAN, INF = float("nan"), float("inf")

@@ -19,7 +19,7 @@ from hybridgpu.compiler.pipeline import compile_graph
 from hybridgpu.compiler.primitives import TABLE, builder
 from hybridgpu.compiler.reference import evaluate
 from hybridgpu.compiler.target import CPU, CUDA
-from hybridgpu.dtypes import from_short
+from hybridgpu.core.dtypes import from_short
 
 #: no functions of numbers, or with parameters
 _OTHER = {"cast", "copy", "stop_gradient", "custom_gradient"}

@@ -16,12 +16,12 @@ import pytest
 from compiler.cases import CASES, build, cuda_of
 from jinja2 import nodes
 
+from hybridgpu.cache.package_files import templates_folder
 from hybridgpu.compiler.codegen import render as seam
 from hybridgpu.compiler.codegen.jinja_compiler import environment
 from hybridgpu.compiler.codegen.templates import Templates
 from hybridgpu.compiler.pipeline import compile_graph
 from hybridgpu.compiler.target import CPU, CUDA
-from hybridgpu.resources import templates_folder
 
 Branch = tuple[str, int, str]  # template, line, which
 

@@ -207,7 +207,7 @@ def test_a_folder_of_its_own(tmp_path, made, monkeypatch):
 _ALL = """
 import sys
 from hybridgpu.compiler.codegen.templates import Templates
-from hybridgpu.resources import templates_folder
+from hybridgpu.cache.package_files import templates_folder
 templates = Templates(templates_folder())
 for path in sorted(templates_folder().rglob("*.j2")):
     templates._template(path.relative_to(templates_folder()).as_posix())

@@ -14,7 +14,7 @@ from hybridgpu.compiler.pipeline import compile_graph
 from hybridgpu.compiler.primitives import builder
 from hybridgpu.compiler.reference import evaluate
 from hybridgpu.compiler.target import CPU, CUDA
-from hybridgpu.dtypes import f32, i64
+from hybridgpu.core.dtypes import f32, i64
 
 pytestmark = pytest.mark.usefixtures("compiler")
 

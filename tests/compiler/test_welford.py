@@ -22,7 +22,7 @@ from hybridgpu.compiler.primitives import builder
 from hybridgpu.compiler.program import KernelStep, Program
 from hybridgpu.compiler.reference import evaluate
 from hybridgpu.compiler.target import CPU, CUDA, cuda_target
-from hybridgpu.dtypes import f16, f32, f64
+from hybridgpu.core.dtypes import f16, f32, f64
 
 #: a GPU with so little on chip that rows of test size do not stay there
 SMALL = CUDA.changed(shared_bytes=16384, cluster_blocks=1, part_elements=64, multiprocessors=2, launch_seconds=1e-9)

@@ -17,7 +17,7 @@ from hybridgpu.compiler.primitives import builder
 from hybridgpu.compiler.program import LibraryStep
 from hybridgpu.compiler.reference import evaluate
 from hybridgpu.compiler.schedule.matmul import config_cuda
-from hybridgpu.dtypes import from_short
+from hybridgpu.core.dtypes import from_short
 from hybridgpu.gluon import nn
 
 

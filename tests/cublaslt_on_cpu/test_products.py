@@ -18,7 +18,7 @@ from hybridgpu.backends.cuda.cublaslt_dot import Matrices, ProductLibrary, matri
 from hybridgpu.backends.library import Declined
 from hybridgpu.compiler.ir.types import tensor_type
 from hybridgpu.compiler.primitives import TABLE
-from hybridgpu.dtypes import bf16, f16, f32, f64, i32
+from hybridgpu.core.dtypes import bf16, f16, f32, f64, i32
 
 #: of rounding the result, relative to it
 BOUND = {"f16": 6e-4, "bf16": 5e-3, "f32": 2e-7, "f64": 4e-15}

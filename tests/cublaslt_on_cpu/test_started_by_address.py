@@ -25,7 +25,7 @@ from hybridgpu.compiler.program import KernelStep, LibraryStep
 from hybridgpu.compiler.reference import evaluate
 from hybridgpu.compiler.schedule.conv import direct as direct_conv
 from hybridgpu.compiler.schedule.matmul import config_cuda
-from hybridgpu.dtypes import from_short
+from hybridgpu.core.dtypes import from_short
 
 LIMITS = {"f32": 1e-5, "f64": 1e-12, "f16": 1e-2, "bf16": 5e-2}
 

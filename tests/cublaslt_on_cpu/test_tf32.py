@@ -13,7 +13,7 @@ from cudnn_on_cpu.support import Fake
 from emulated import install, uninstall
 
 import hybridgpu as mx
-from hybridgpu import autograd, nd, settings
+from hybridgpu import autograd, nd
 from hybridgpu.backends.cuda.device import CupyDevice
 from hybridgpu.backends.devices import device_of
 from hybridgpu.backends.library import Libraries
@@ -21,7 +21,8 @@ from hybridgpu.base import MXNetError
 from hybridgpu.compiler.ir.types import tensor_type
 from hybridgpu.compiler.schedule.conv import direct as direct_conv
 from hybridgpu.compiler.schedule.matmul import config_cuda
-from hybridgpu.dtypes import f16, f32, f64
+from hybridgpu.core import settings
+from hybridgpu.core.dtypes import f16, f32, f64
 from hybridgpu.gluon import nn
 from hybridgpu.runtime.background import Later
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from hybridgpu.compiler.ir import tensor_type
 from hybridgpu.compiler.primitives import TABLE
-from hybridgpu.dtypes import f32, f64
+from hybridgpu.core.dtypes import f32, f64
 
 CONV, AFFINE = TABLE["conv"], TABLE["conv_bias_act"]
 #: relative to the sum of the magnitudes of all products

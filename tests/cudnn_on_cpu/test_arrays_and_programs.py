@@ -20,7 +20,7 @@ from hybridgpu.compiler.program import LibraryStep
 from hybridgpu.compiler.reference import evaluate
 from hybridgpu.compiler.schedule.conv import direct as schedule
 from hybridgpu.compiler.target import CUDA
-from hybridgpu.dtypes import f32, from_short
+from hybridgpu.core.dtypes import f32, from_short
 from hybridgpu.gluon import nn
 
 

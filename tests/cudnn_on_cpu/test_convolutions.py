@@ -19,7 +19,7 @@ from hybridgpu.backends.cuda.cudnn import CudnnError
 from hybridgpu.backends.library import Declined, Part
 from hybridgpu.base import MXNetError
 from hybridgpu.compiler.ir import tensor_type
-from hybridgpu.dtypes import bf16, f16, f32, f64, i32
+from hybridgpu.core.dtypes import bf16, f16, f32, f64, i32
 
 
 @pytest.mark.parametrize("dtype", [f16, bf16, f32, f64], ids=lambda d: d.short)

@@ -10,7 +10,7 @@ import pytest
 from cudnn_on_cpu.cases import AFFINE, FORMS, FORWARD, FUSED, VARIANTS, Fused, misaligned
 
 from hybridgpu.backends.cuda.cudnn import CudnnError
-from hybridgpu.dtypes import bf16, f16, f32, f64
+from hybridgpu.core.dtypes import bf16, f16, f32, f64
 
 
 @pytest.mark.parametrize("dtype", [f16, bf16, f32, f64], ids=lambda d: d.short)

@@ -36,8 +36,8 @@ from hybridgpu.backends.cuda import calibration, device_tables
 from hybridgpu.backends.cuda.backend import CudaBackend
 from hybridgpu.backends.cuda.cupy_driver import CupyDriver
 from hybridgpu.backends.devices import device_of
+from hybridgpu.cache.disk_cache import default_store
 from hybridgpu.cli import main
-from hybridgpu.store import default_store
 
 #: the device: what a run is to find
 CLOCK, NODE, LAUNCH, TOGETHER, BYTE, FLYING = 1.9e9, 1.2e-6, 1.7e-6, 4e-7, 2.5e-13, 40_000

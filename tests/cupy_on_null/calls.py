@@ -32,9 +32,9 @@ from hybridgpu.backends.cuda.backend import CudaBackend
 from hybridgpu.backends.cuda.cupy_driver import CupyDriver
 from hybridgpu.backends.devices import device_of
 from hybridgpu.base import MXNetError
-from hybridgpu.dtypes import from_short
+from hybridgpu.cache.disk_cache import default_store
+from hybridgpu.core.dtypes import from_short
 from hybridgpu.gluon import nn
-from hybridgpu.store import default_store
 
 GPU = mx.gpu(0)
 RELAXED = cupy.cuda.runtime.streamCaptureModeRelaxed  # CuPy's pool may want more memory

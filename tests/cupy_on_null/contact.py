@@ -20,7 +20,7 @@ import numpy as np
 import hybridgpu as mx
 from hybridgpu import autograd, nd
 from hybridgpu.backends.devices import device_of
-from hybridgpu.dtypes import ALL_DTYPES
+from hybridgpu.core.dtypes import ALL_DTYPES
 from hybridgpu.gluon import nn
 
 import cupy  # isort: skip

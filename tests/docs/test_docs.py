@@ -17,7 +17,7 @@ from docs.pages import Block, blocks, run, settled, with_outputs
 
 import hybridgpu as mx
 from hybridgpu.base import show_as
-from hybridgpu.store import reset_default_store
+from hybridgpu.cache.disk_cache import reset_default_store
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]

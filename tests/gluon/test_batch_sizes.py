@@ -7,14 +7,14 @@ import numpy as np
 import pytest
 
 from hybridgpu import autograd, gluon, nd, runtime, sym
+from hybridgpu.cache.disk_cache import reset_default_store
 from hybridgpu.compiler.ir.types import tensor_type
 from hybridgpu.compiler.pipeline import compile_graph
 from hybridgpu.compiler.primitives import builder
 from hybridgpu.compiler.target import CPU, CUDA
-from hybridgpu.dtypes import f32
+from hybridgpu.core.dtypes import f32
 from hybridgpu.gluon import nn, rnn
 from hybridgpu.runtime.recorded_program import Training
-from hybridgpu.store import reset_default_store
 from hybridgpu.symbol.lowering import lower_symbol
 
 FIRST = 16

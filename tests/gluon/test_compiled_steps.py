@@ -11,10 +11,10 @@ import pytest
 
 import hybridgpu as mx
 from hybridgpu import autograd, gluon, nd, optimizer
+from hybridgpu.cache.disk_cache import reset_default_store
 from hybridgpu.gluon import nn, steps
 from hybridgpu.runtime import optimizer_programs
 from hybridgpu.runtime.reports.events import compile_report
-from hybridgpu.store import reset_default_store
 
 pytestmark = pytest.mark.usefixtures("compiler")
 MODE = "HYBRIDGPU_FUSED_UPDATES"

@@ -11,8 +11,9 @@ import pytest
 
 import hybridgpu as mx
 from hybridgpu import autograd, gluon, nd
-from hybridgpu.gluon import habits, nn
+from hybridgpu.gluon import nn
 from hybridgpu.gluon.contrib.estimator import Estimator
+from hybridgpu.hints import gluon as gluon_hints
 from hybridgpu.hints.foreign_names import OTHERS
 from hybridgpu.ops.functions import find
 
@@ -653,7 +654,7 @@ def test_a_property_that_fails_says_why():
 
 
 def test_what_is_advised_exists():
-    for table in (habits.LAYERS, habits.LOSSES, habits.METHODS):
+    for table in (gluon_hints.LAYERS, gluon_hints.LOSSES, gluon_hints.METHODS):
         for name, instead in table.items():
             for owner, path in re.findall(r"\b(contrib\.nn|nn|gluon\.rnn|gluon\.loss|net)\.(\w+)", instead):
                 where = {
@@ -666,12 +667,12 @@ def test_what_is_advised_exists():
                 assert hasattr(where, path), (name, instead)
             for operator in re.findall(r"\bF\.(?:contrib\.)?(\w+)", instead):
                 assert find(operator, "contrib" if "F.contrib" in instead else ""), (name, instead)
-    for table, owner in ((habits.OF_DATA, gluon.data), (habits.UTILITIES, gluon.utils)):
+    for table, owner in ((gluon_hints.OF_DATA, gluon.data), (gluon_hints.UTILITIES, gluon.utils)):
         for name, instead in table.items():
             assert not hasattr(owner, name)
             for path in re.findall(rf"\b{owner.__name__.removeprefix('hybridgpu.')}\.(\w+)", instead):
                 assert hasattr(owner, path), (name, instead)
-    for name, instead in habits.TRAINER.items():
+    for name, instead in gluon_hints.TRAINER.items():
         for path in re.findall(r"\btrainer\.(\w+)", instead):
             assert hasattr(gluon.Trainer, path), (name, instead)
     for name, instead in OTHERS.items():
@@ -685,16 +686,16 @@ def test_what_is_advised_exists():
             assert hasattr(mx.nd, operator) and hasattr(mx.sym, operator), (name, instead)
 
 
-@pytest.mark.parametrize("name", sorted({*habits.LAYERS, *habits.LOSSES}))
+@pytest.mark.parametrize("name", sorted({*gluon_hints.LAYERS, *gluon_hints.LOSSES}))
 def test_names_of_the_tables_are_not_taken(name):
-    for module in (nn, *([gluon.loss] if name in habits.LOSSES else [])):
-        if name in habits.LOSSES and name in gluon.loss.__all__:
+    for module in (nn, *([gluon.loss] if name in gluon_hints.LOSSES else [])):
+        if name in gluon_hints.LOSSES and name in gluon.loss.__all__:
             continue
         with pytest.raises(AttributeError, match="Write "):
             getattr(module, name)
 
 
-@pytest.mark.parametrize("name", sorted(habits.METHODS))
+@pytest.mark.parametrize("name", sorted(gluon_hints.METHODS))
 def test_methods_of_the_table_are_not_there(name):
     with pytest.raises(AttributeError, match="Write "):
         getattr(net(), name)

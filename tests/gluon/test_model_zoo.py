@@ -15,7 +15,7 @@ from hybridgpu import nd
 from hybridgpu.compiler.ir.types import tensor_type
 from hybridgpu.compiler.pipeline import compile_graph
 from hybridgpu.compiler.target import CPU, CUDA
-from hybridgpu.dtypes import from_short
+from hybridgpu.core.dtypes import from_short
 from hybridgpu.gluon.model_zoo import model_store, vision
 from hybridgpu.symbol.lowering import lower_symbol
 

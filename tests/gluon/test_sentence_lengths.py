@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 import hybridgpu as mx
 from hybridgpu import autograd, nd, runtime
 from hybridgpu.backends.cpu.backend import cpu_backend
+from hybridgpu.cache.disk_cache import reset_default_store
 from hybridgpu.compiler.target import CPU
 from hybridgpu.gluon import nn, rnn
-from hybridgpu.store import reset_default_store
 
 FIRST, LONGER = 23, 101  #: of rows that are turned in tiles, and of rows that lanes share
 

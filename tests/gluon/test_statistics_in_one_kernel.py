@@ -11,7 +11,7 @@ from hybridgpu.compiler.ir.types import tensor_type
 from hybridgpu.compiler.pipeline import compile_graph
 from hybridgpu.compiler.program import KernelStep
 from hybridgpu.compiler.target import CPU, CUDA
-from hybridgpu.dtypes import f32
+from hybridgpu.core.dtypes import f32
 from hybridgpu.gluon import nn
 from hybridgpu.runtime.recorded_program import Training
 

@@ -10,7 +10,7 @@ import pytest
 
 import hybridgpu as mx
 from hybridgpu import nd
-from hybridgpu.dtypes import dtype_of
+from hybridgpu.core.dtypes import dtype_of
 
 X = np.arange(12, dtype=np.float32).reshape(3, 4) - 5
 

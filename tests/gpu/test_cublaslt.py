@@ -10,7 +10,7 @@ import hybridgpu as mx
 from hybridgpu import nd
 from hybridgpu.compiler.ir.types import tensor_type
 from hybridgpu.compiler.primitives import TABLE
-from hybridgpu.dtypes import bf16, f16, f32, f64
+from hybridgpu.core.dtypes import bf16, f16, f32, f64
 from hybridgpu.gluon import nn
 
 pytestmark = [pytest.mark.gpu, pytest.mark.parametrize("gpu", ["real"], indirect=True)]

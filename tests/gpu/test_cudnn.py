@@ -9,7 +9,7 @@ from cudnn_on_cpu.cases import FORMS, FUSED, VARIANTS, Case, Fused
 
 import hybridgpu as mx
 from hybridgpu import nd
-from hybridgpu.dtypes import bf16, f16, f32, f64
+from hybridgpu.core.dtypes import bf16, f16, f32, f64
 from hybridgpu.gluon import nn
 
 pytestmark = [pytest.mark.gpu, pytest.mark.parametrize("gpu", ["real"], indirect=True)]

@@ -12,7 +12,7 @@ from emulated import EmulatedStream
 
 from hybridgpu.backends.base import Mode
 from hybridgpu.compiler.pipeline import compile_graph
-from hybridgpu.dtypes import from_short
+from hybridgpu.core.dtypes import from_short
 
 NAMES = [
     "steps_mlp",

@@ -8,7 +8,7 @@ from compiler.cases import CASES, arrays, build, cuda_of
 from compiler.test_graphs import close, wanted
 
 from hybridgpu.compiler.pipeline import compile_graph
-from hybridgpu.dtypes import from_short
+from hybridgpu.core.dtypes import from_short
 
 #: on the emulated device some are enough: tests/compiler/test_graphs.py has all of them there
 EVERYWHERE = [("emulated", name) for name in list(CASES)[::6]]

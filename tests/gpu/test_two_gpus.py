@@ -252,7 +252,7 @@ def test_gradients_of_rows_that_are_named_twice(dtype):
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "int32", "int64", "float16", "float32", "bfloat16"])
 def test_sums_at_positions_by_the_array_module(dtype):
     from hybridgpu.compiler.primitives.gather import add_at
-    from hybridgpu.dtypes import dtype_of
+    from hybridgpu.core.dtypes import dtype_of
 
     device, held = device_of(TWO), dtype_of(dtype).np
     with device.current():

@@ -16,7 +16,7 @@ import hybridgpu as mx
 from hybridgpu import nd, profiler
 from hybridgpu.base import MXNetError
 from hybridgpu.gluon import Trainer, nn
-from hybridgpu.io.atomic import replace_file
+from hybridgpu.io.formats.atomic import replace_file
 
 resource = pytest.importorskip("resource")
 
@@ -189,12 +189,12 @@ def test_a_file_that_nothing_can_be_moved_to_is_written_where_it_is(call, code, 
     def refuse(name, *args):
         raise OSError(code, os.strerror(code), name)
 
-    monkeypatch.setattr(f"hybridgpu.io.atomic.os.{call}", refuse)
+    monkeypatch.setattr(f"hybridgpu.io.formats.atomic.os.{call}", refuse)
     replace_file(file, b"some bytes")
     monkeypatch.undo()
     assert (file.read_bytes(), file.stat().st_ino) == (b"some bytes", number)
     assert [f.name for f in tmp_path.iterdir()] == ["file"]
-    monkeypatch.setattr(f"hybridgpu.io.atomic.os.{call}", refuse)
+    monkeypatch.setattr(f"hybridgpu.io.formats.atomic.os.{call}", refuse)
     with pytest.raises(OSError, match="other") as raised:
         replace_file(tmp_path / "other", b"some bytes")
     monkeypatch.undo()
@@ -215,7 +215,7 @@ def test_a_file_has_no_name_before_it_is_whole(linked, tmp_path, monkeypatch):
             raise OSError(errno.EOPNOTSUPP, os.strerror(errno.EOPNOTSUPP))
         real(*args, **kwargs)
 
-    monkeypatch.setattr("hybridgpu.io.atomic.os.link", link)
+    monkeypatch.setattr("hybridgpu.io.formats.atomic.os.link", link)
     replace_file(file, b"second")
     assert seen == [["file"]]
     assert file.read_bytes() == b"second" and [f.name for f in tmp_path.iterdir()] == ["file"]

@@ -12,7 +12,7 @@ from cuda_on_cpu.support import by_architecture, launch, normal, out
 from hybridgpu.backends.cuda.calibration import _ARITHMETIC, _sections, kernel_text, links
 from hybridgpu.backends.cuda.driver import module_source
 from hybridgpu.backends.cuda.nvrtc import NUMERIC, OPTIONS, without_report
-from hybridgpu.resources import kernels_folder
+from hybridgpu.cache.package_files import kernels_folder
 
 ARCHITECTURES = ["sm_75", "sm_80", "sm_86", "sm_90", "sm_100", "sm_120"]
 #: every section, with the words that the command fills in

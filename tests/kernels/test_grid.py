@@ -16,7 +16,7 @@ from cuda_on_cpu.static_checks import compile_report, has_nvrtc
 from cuda_on_cpu.support import launch, normal, out
 
 from hybridgpu.backends.cuda.nvrtc import without_report
-from hybridgpu.resources import kernels_folder
+from hybridgpu.cache.package_files import kernels_folder
 
 BLOCK = 256
 FIRST = (1, 2, 8, 16, 32, 64, 128, 256)  #: part of a warp, a warp, and several

@@ -21,15 +21,15 @@ from cuda_on_cpu.support import by_architecture
 
 from hybridgpu.backends.cuda.driver import module_source
 from hybridgpu.backends.cuda.nvrtc import NUMERIC, in_registers, without_report
+from hybridgpu.cache.package_files import kernels_folder
 from hybridgpu.compiler.ir.types import tensor_type
 from hybridgpu.compiler.passes.differentiate import differentiate, residuals
 from hybridgpu.compiler.pipeline import compile_graph
 from hybridgpu.compiler.primitives import builder
 from hybridgpu.compiler.program import KernelInfo
 from hybridgpu.compiler.target import cuda_target
-from hybridgpu.dtypes import f32, f64
+from hybridgpu.core.dtypes import f32, f64
 from hybridgpu.ops import OPERATORS
-from hybridgpu.resources import kernels_folder
 
 pytestmark = pytest.mark.skipif(not has_nvrtc(), reason="NVRTC is not installed")
 

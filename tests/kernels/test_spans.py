@@ -8,7 +8,7 @@ import pytest
 from cuda_on_cpu import Buffer
 from cuda_on_cpu.support import launch
 
-from hybridgpu.resources import kernels_folder
+from hybridgpu.cache.package_files import kernels_folder
 
 ROWS = 5
 TEXT = """

@@ -222,11 +222,11 @@ def executed(cases: Sequence[tuple[str, str]], seconds: float, before: int = 0) 
 def anew() -> None:
     """Forget what this process has read of templates, and hashed of them and of headers: texts are made of what is there
     now, and libraries compiled with others are not taken."""
-    from hybridgpu import resources
+    from hybridgpu.cache import package_files
     from hybridgpu.compiler.codegen.render import _templates
 
     _templates.cache_clear()
-    resources._found.clear()
+    package_files._found.clear()
 
 
 def in_child(work: Callable[[], dict[str, Any]], seconds: float) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import hybridgpu as mx
 from hybridgpu.compiler import reference
 from hybridgpu.compiler.ir.types import tensor_type
 from hybridgpu.compiler.primitives import builder
-from hybridgpu.dtypes import f16, f32
+from hybridgpu.core.dtypes import f16, f32
 
 nd = mx.nd
 

@@ -11,7 +11,7 @@ from hybridgpu.compiler.ir.types import tensor_type
 from hybridgpu.compiler.passes.differentiate import differentiate
 from hybridgpu.compiler.primitives import builder
 from hybridgpu.compiler.reference import Interpreter, _scalars
-from hybridgpu.dtypes import f32
+from hybridgpu.core.dtypes import f32
 from hybridgpu.ndarray import apply, tape
 from hybridgpu.ndarray.late import late_call
 from hybridgpu.ops import OPERATORS

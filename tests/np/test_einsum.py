@@ -9,7 +9,7 @@ import pytest
 import hybridgpu as mx
 from hybridgpu import autograd
 from hybridgpu.compiler.ir.types import tensor_type
-from hybridgpu.dtypes import f32
+from hybridgpu.core.dtypes import f32
 from hybridgpu.ndarray.apply import operator_graph
 from hybridgpu.ops.functions import registered
 

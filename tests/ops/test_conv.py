@@ -22,7 +22,7 @@ from hybridgpu.compiler.primitives import TABLE, builder
 from hybridgpu.compiler.program import LibraryStep
 from hybridgpu.compiler.reference import evaluate
 from hybridgpu.compiler.target import CPU, CUDA
-from hybridgpu.dtypes import bf16, dtype_of, f16, f32, f64
+from hybridgpu.core.dtypes import bf16, dtype_of, f16, f32, f64
 
 pytestmark = pytest.mark.optimised
 

@@ -20,7 +20,7 @@ from hybridgpu.base import MXNetError
 from hybridgpu.compiler.ir.types import tensor_type
 from hybridgpu.compiler.primitives.custom_gradient import INEXACT_RULES
 from hybridgpu.context import cpu
-from hybridgpu.dtypes import dtype_of, f32, f64, i32
+from hybridgpu.core.dtypes import dtype_of, f32, f64, i32
 from hybridgpu.ndarray.apply import operator_graph
 from hybridgpu.ndarray.tape import Function
 from hybridgpu.ops.record import Operator

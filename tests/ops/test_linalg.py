@@ -348,7 +348,7 @@ class WithoutSolver:
 def test_a_gpu_without_cusolver(name):
     from hybridgpu.compiler.ir.types import tensor_type
     from hybridgpu.compiler.primitives import TABLE
-    from hybridgpu.dtypes import f32
+    from hybridgpu.core.dtypes import f32
 
     prim, square = TABLE[name], tensor_type((3, 3), f32)
     with pytest.raises(MXNetError, match=r'cuSOLVER.*Failure finding "libcusolver.so.11"') as caught:

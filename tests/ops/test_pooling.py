@@ -16,7 +16,7 @@ from hybridgpu import autograd
 from hybridgpu.base import MXNetError
 from hybridgpu.compiler.ir import tensor_type
 from hybridgpu.compiler.primitives import TABLE
-from hybridgpu.dtypes import from_short
+from hybridgpu.core.dtypes import from_short
 
 DATA = np.array([[3, 1, 4, 1], [5, 9, 2, 6], [5, 3, 5, 8]], "f").reshape(1, 1, 3, 4)
 LOWEST = float(np.finfo("f").min)  # MXNet's maximum of nothing

@@ -23,7 +23,7 @@ from hybridgpu.backends.cpu.backend import cpu_backend
 from hybridgpu.base import MXNetError
 from hybridgpu.compiler.ir.types import tensor_type
 from hybridgpu.compiler.reference import evaluate
-from hybridgpu.dtypes import ALL_DTYPES, dtype_of
+from hybridgpu.core.dtypes import ALL_DTYPES, dtype_of
 from hybridgpu.ndarray.apply import operator_graph
 from hybridgpu.ops import OPERATORS
 from hybridgpu.ops.params import REQUIRED

@@ -16,12 +16,12 @@ from hybridgpu.backends.base import this_thread
 from hybridgpu.backends.cpu import compiling
 from hybridgpu.backends.cpu.compiling import CompileError
 from hybridgpu.backends.cpu.toolchain import Toolchain
+from hybridgpu.cache.disk_cache import reset_default_store
 from hybridgpu.gluon import nn
 from hybridgpu.runtime import cached_op, compilation
 from hybridgpu.runtime.background import Later
 from hybridgpu.runtime.cached_op import CachedOp
 from hybridgpu.runtime.reports.events import compile_report
-from hybridgpu.store import reset_default_store
 
 pytestmark = pytest.mark.usefixtures("compiler")
 
@@ -243,7 +243,7 @@ def test_nothing_is_imported_by_a_compilation(compiler, tmp_path, monkeypatch):
         "import sys, hybridgpu as mx, hybridgpu.symbol.lowering\n"
         "from hybridgpu.backends.cpu.backend import cpu_backend\n"
         "from hybridgpu.compiler.ir import tensor_type\n"
-        "from hybridgpu.dtypes import f32\n"
+        "from hybridgpu.core.dtypes import f32\n"
         "from hybridgpu.runtime.background import Later\n"
         "from hybridgpu.runtime.compilation import compiled\n"
         "symbol, types = getattr(mx.sym, sys.argv[1])(mx.sym.var('x')), [tensor_type((3, 4), f32)]\n"

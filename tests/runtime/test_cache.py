@@ -19,8 +19,8 @@ import numpy as np
 import pytest
 
 import hybridgpu as mx
-from hybridgpu import resources
-from hybridgpu.store import Store, _default_folder
+from hybridgpu.cache import package_files
+from hybridgpu.cache.disk_cache import Store, _default_folder
 
 pytestmark = pytest.mark.usefixtures("compiler")
 
@@ -221,7 +221,7 @@ def test_names_of_folders(name, tmp_path, cold):
 
 FULL = """
 import errno, os
-from hybridgpu.store import Store
+from hybridgpu.cache.disk_cache import Store
 real = Store._replace
 def replace(file, data):
     if str(file).startswith(os.environ["HYBRIDGPU_CACHE_DIR"]):
@@ -249,7 +249,7 @@ def test_the_default_folder_is_found_without_platformdirs():
     """Importing it takes as long as all of a warm first call."""
     env = {k: v for k, v in os.environ.items() if k not in ("HYBRIDGPU_CACHE_DIR", "XDG_CACHE_HOME")}
     env["PYTHONPATH"] = os.pathsep.join(filter(None, sys.path))
-    asked = "import sys, hybridgpu.store as s; s._default_folder(); print('platformdirs' in sys.modules)"
+    asked = "import sys, hybridgpu.cache.disk_cache as s; s._default_folder(); print('platformdirs' in sys.modules)"
     said = subprocess.run([sys.executable, "-c", asked], env=env, capture_output=True, text=True, check=True).stdout
     assert said == "False\n"
 
@@ -315,7 +315,7 @@ def test_writes_that_fail(number, tmp_path, cold):
 
 
 NOWHERE = """
-from hybridgpu.store import Store
+from hybridgpu.cache.disk_cache import Store
 def replace(file, data):
     raise OSError(28, "No space left on device")
 Store._replace = staticmethod(replace)
@@ -438,7 +438,7 @@ def test_what_killed_writers_left_is_swept(upkeep, tmp_path):
 
 def test_a_changed_lowering_meets_no_old_program(copy, cold):
     """The key covers our own sources: an edited operator must not run the old one's program."""
-    changed = "import hybridgpu.resources as r; real = r.sources_hash; r.sources_hash = lambda notes: 'x' + real(notes)"
+    changed = "import hybridgpu.cache.package_files as r; real = r.sources_hash; r.sources_hash = lambda notes: 'x' + real(notes)"
     got = run(copy, before=changed)
     assert got["caches"] == ["none"] and got["compiled"] == 0  # the same text: its library is found
     assert got["values"] == cold[1]["values"]
@@ -448,7 +448,7 @@ def test_a_process_whose_sources_were_upgraded_leaves_no_program_to_the_new_ones
     """It runs what it imported, and finds the others' files: its programs would be theirs for ever."""
     package = Path(mx.__file__).resolve().parent
     for name in ("hybridgpu", "templates", "kernels"):
-        at = package if name == "hybridgpu" else resources._folder(name)
+        at = package if name == "hybridgpu" else package_files._folder(name)
         shutil.copytree(at, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
     edited = tmp_path / "hybridgpu" / "ops" / "elementwise.py"
     upgrade = f"""
@@ -501,7 +501,7 @@ def test_a_compiler_that_does_not_work_counts_as_none_and_is_told_once(command, 
 
 
 def test_the_number_of_entries_is_bounded(tmp_path, monkeypatch):
-    monkeypatch.setattr("hybridgpu.store._MOST_ENTRIES", 3)
+    monkeypatch.setattr("hybridgpu.cache.disk_cache._MOST_ENTRIES", 3)
     store = Store(tmp_path)
     for k in range(6):
         store.put("x", f"{k:064x}", b"data")
@@ -513,7 +513,7 @@ def test_the_number_of_entries_is_bounded(tmp_path, monkeypatch):
 
 def test_a_process_that_goes_on_writing_stays_within_the_number(tmp_path, monkeypatch):
     """And looks at all entries seldom."""
-    monkeypatch.setattr("hybridgpu.store._MOST_ENTRIES", 64)
+    monkeypatch.setattr("hybridgpu.cache.disk_cache._MOST_ENTRIES", 64)
     looks, entries = [], Store._entries
     monkeypatch.setattr(Store, "_entries", lambda store: looks.append(1) or entries(store))
     Store(tmp_path).put("x", f"{500:064x}", b"another process's")

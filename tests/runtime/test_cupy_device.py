@@ -19,7 +19,7 @@ from hybridgpu.base import MXNetError
 from hybridgpu.compiler.ir.types import tensor_type
 from hybridgpu.compiler.pipeline import compile_graph
 from hybridgpu.compiler.primitives import builder
-from hybridgpu.dtypes import f32
+from hybridgpu.core.dtypes import f32
 
 
 class FakeCupy:

@@ -13,7 +13,7 @@ import pytest
 
 import hybridgpu as mx
 from hybridgpu.compiler.ir.types import tensor_type
-from hybridgpu.dtypes import from_short
+from hybridgpu.core.dtypes import from_short
 from hybridgpu.runtime.dispatch.pools import DevicePool
 
 TYPE = tensor_type((4, 3), from_short("f32"))

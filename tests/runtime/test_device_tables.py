@@ -17,11 +17,11 @@ from emulated import EmulatedDriver
 from hybridgpu.backends.cuda import device_tables
 from hybridgpu.backends.cuda.backend import CudaBackend
 from hybridgpu.backends.cuda.device_tables import PLAUSIBLE, Gpu, digest, known, rounded, shipped
+from hybridgpu.cache.disk_cache import Store
 from hybridgpu.compiler.devices.gpu import GpuConstants
 from hybridgpu.compiler.devices.record import constants_of
 from hybridgpu.compiler.pipeline import compile_graph
 from hybridgpu.compiler.target import CUDA
-from hybridgpu.store import Store
 
 GPU = Gpu("NVIDIA H200", 132, 12090)
 OTHERS = [GPU._replace(name="NVIDIA H100"), GPU._replace(multiprocessors=66), GPU._replace(driver=13000)]

@@ -6,11 +6,11 @@ from __future__ import annotations
 import pytest
 
 from hybridgpu import autograd, gluon, nd
+from hybridgpu.cache.disk_cache import reset_default_store
 from hybridgpu.gluon import nn, rnn
 from hybridgpu.runtime import compilation, compile_report
 from hybridgpu.runtime.reports.events import CompileEvent, CompileReport
 from hybridgpu.runtime.reports.explain import Cut, Explanation, _folded
-from hybridgpu.store import reset_default_store
 
 
 @pytest.mark.parametrize(

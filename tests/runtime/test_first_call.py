@@ -17,9 +17,10 @@ import numpy as np
 import pytest
 
 import hybridgpu as mx
-from hybridgpu import nd, resources
+from hybridgpu import nd
 from hybridgpu.backends import library
 from hybridgpu.backends.cpu.backend import cpu_backend
+from hybridgpu.cache import package_files
 from hybridgpu.compiler.codegen import math_headers
 from hybridgpu.compiler.host_copy import host_copy_program
 from hybridgpu.compiler.ir.graph import Builder
@@ -28,7 +29,7 @@ from hybridgpu.compiler.primitives import TABLE
 from hybridgpu.compiler.program import LibraryStep, Program
 from hybridgpu.compiler.reference import Interpreter
 from hybridgpu.compiler.target import CPU, CUDA
-from hybridgpu.dtypes import f32
+from hybridgpu.core.dtypes import f32
 from hybridgpu.gluon import nn
 
 pytestmark = pytest.mark.as_shipped
@@ -104,12 +105,12 @@ def files(tmp_path):
 
 
 def hashed(folder, notes, record=None):
-    (found,), _ = resources._hash([[(str(folder), ".h")]], notes, lambda: record)
+    (found,), _ = package_files._hash([[(str(folder), ".h")]], notes, lambda: record)
     return found
 
 
 def test_files_that_lie_still_are_read_once(files, monkeypatch):
-    monkeypatch.setattr(resources, "_SETTLED", -10)
+    monkeypatch.setattr(package_files, "_SETTLED", -10)
     notes = Notes()
     first = hashed(files, notes)
     assert len(notes) == 1 and first == hashed(files, None)
@@ -121,7 +122,7 @@ def test_all_files_are_found(files):
     (files / "inner" / "deeper").mkdir()
     (files / "inner" / "deeper" / "link.h").symlink_to(files / "a.h")
     (files / "other.txt").write_text("")
-    found = resources._found_at([[(str(files), ".h")], [(str(files), "other.txt")]])
+    found = package_files._found_at([[(str(files), ".h")], [(str(files), "other.txt")]])
     headers = [files / name for name in ("a.h", "inner/b.h", "inner/deeper/link.h")]
     assert found.sets == [[*map(str, headers)], [str(files / "other.txt")]]
     assert set(found.folders) == {str(files), str(files / "inner"), str(files / "inner" / "deeper")}
@@ -147,12 +148,12 @@ def test_what_else_comes_into_a_folder_is_no_reason_to_read_the_files_again(file
     notes = Notes()
     for path in (files / "a.h", files / "inner" / "b.h"):
         os.utime(path, ns=(0, 0))
-    monkeypatch.setattr(resources, "_settled", lambda times: max(times) < began)  # the folders change from now on
+    monkeypatch.setattr(package_files, "_settled", lambda times: max(times) < began)  # the folders change from now on
     began = time.time_ns()
     first = hashed(files, notes)
     time.sleep(0.02)
     (files / "inner" / "__pycache__").mkdir()
-    monkeypatch.setattr(resources, "_read", lambda *_: pytest.fail("files were read again"))
+    monkeypatch.setattr(package_files, "_read", lambda *_: pytest.fail("files were read again"))
     assert hashed(files, notes) == first
     monkeypatch.undo()
     (files / "new.h").write_text("")
@@ -167,6 +168,23 @@ def test_the_hash_is_that_of_the_same_files_elsewhere(place, files, tmp_path):
     assert hashed(other, None) == hashed(files, None)
 
 
+def copy_needed_modules(package):
+    """What ``cache.package_files`` imports, and nothing else, as a package of its own."""
+    ours = Path(mx.__file__).parent
+    (package / "cache").mkdir()
+    for name in ("base.py", "cache/package_files.py"):
+        shutil.copy(ours / name, package / name)
+    for folder in (package, package / "cache"):
+        (folder / "__init__.py").write_text("")
+
+
+def link_modules(package, folder):
+    for file in package.rglob("*.py"):
+        link = folder / file.relative_to(package)
+        link.parent.mkdir(parents=True, exist_ok=True)
+        link.symlink_to(file)
+
+
 @pytest.mark.parametrize("linked", ["nothing", "the package", "its files"])
 @pytest.mark.parametrize("inside", [False, True], ids=["a checkout", "an installed package"])
 def test_texts_are_found_beside_the_package_and_inside_it(linked, inside, tmp_path):
@@ -175,19 +193,15 @@ def test_texts_are_found_beside_the_package_and_inside_it(linked, inside, tmp_pa
     texts = package if inside else package.parent
     for folder in (package, texts / "kernels", texts / "templates", tmp_path / "site" / "kernels"):
         folder.mkdir(parents=True, exist_ok=True)
-    for name in ("__init__", "resources", "base"):
-        shutil.copy(Path(resources.__file__).parent / f"{name}.py", package)
-    (package / "__init__.py").write_text("")
+    copy_needed_modules(package)
     at = tmp_path / "site"
     if linked == "the package":
         (at / "hybridgpu").symlink_to(package)
     elif linked == "its files":
-        (at / "hybridgpu").mkdir()
-        for file in package.glob("*.py"):
-            (at / "hybridgpu" / file.name).symlink_to(file)
+        link_modules(package, at / "hybridgpu")
     else:
         at = package.parent
-    command = "from hybridgpu.resources import kernels_folder as f; print(f().resolve())"
+    command = "from hybridgpu.cache.package_files import kernels_folder as f; print(f().resolve())"
     found = subprocess.check_output(
         [sys.executable, "-c", command], cwd=at, text=True, env={**os.environ, "PYTHONPATH": ""}
     )
@@ -246,7 +260,7 @@ def in_its_old_time(file, text):
     ],
 )
 def test_every_change_of_a_file_changes_the_hash(files, change, monkeypatch):
-    monkeypatch.setattr(resources, "_SETTLED", -10)
+    monkeypatch.setattr(package_files, "_SETTLED", -10)
     notes = Notes()
     before = hashed(files, notes)
     time.sleep(0.02)  # a step of the file system's clock
@@ -259,7 +273,7 @@ def test_every_change_of_a_file_changes_the_hash(files, change, monkeypatch):
 @pytest.fixture
 def installed(files, tmp_path_factory, monkeypatch):
     """Files that an installer wrote, with those that Python compiled, and its record of them."""
-    monkeypatch.setattr(resources, "_SETTLED", -10)
+    monkeypatch.setattr(package_files, "_SETTLED", -10)
     (files / "inner" / "__pycache__").mkdir()
     record = tmp_path_factory.mktemp("dist-info") / "RECORD"
     record.write_text("a.h\ninner/b.h\n")
@@ -272,7 +286,7 @@ def test_files_of_an_installer_are_known_by_its_record(installed, monkeypatch):
     first = hashed(files, notes, record)
     real = os.stat
     monkeypatch.setattr(os, "stat", lambda path: seen.append(path) or real(path))
-    monkeypatch.setattr(resources, "_read", lambda *_: pytest.fail("files were read again"))
+    monkeypatch.setattr(package_files, "_read", lambda *_: pytest.fail("files were read again"))
     assert hashed(files, notes, record) == first
     assert sorted(seen) == sorted([*map(str, (files, files / "inner", files / "inner" / "__pycache__")), record])
 
@@ -319,7 +333,7 @@ def test_a_record_that_was_just_written_is_not_noted(files, tmp_path_factory, mo
     time.sleep(0.02)  # a step of the file system's clock
     record.write_text("")
     written = record.stat().st_ctime_ns
-    monkeypatch.setattr(resources, "_settled", lambda times: max(times, default=0) < written)
+    monkeypatch.setattr(package_files, "_settled", lambda times: max(times, default=0) < written)
     notes = Notes()
     hashed(files, notes)
     assert len(notes) == 1
@@ -345,9 +359,7 @@ def test_whose_record_is_believed(inside, linked, records, found, tmp_path):
     package.mkdir(parents=True)
     for folder in ("kernels", "templates"):
         ((package if inside else package.parent) / folder).mkdir()
-    for name in ("resources", "base"):
-        shutil.copy(Path(resources.__file__).parent / f"{name}.py", package)
-    (package / "__init__.py").write_text("")
+    copy_needed_modules(package)
     at = package.parent
     if linked != "nothing":
         at = tmp_path / "site"
@@ -355,16 +367,14 @@ def test_whose_record_is_believed(inside, linked, records, found, tmp_path):
         if linked == "the package":
             (at / "hybridgpu").symlink_to(package)
         else:
-            (at / "hybridgpu").mkdir()
             for name in ("kernels", "templates"):
                 shutil.copytree(package / name, at / "hybridgpu" / name)
-            for file in package.glob("*.py"):
-                (at / "hybridgpu" / file.name).symlink_to(file)
+            link_modules(package, at / "hybridgpu")
     for name in records:
         record = at / f"{name}.dist-info" / "RECORD"
         record.parent.mkdir()
         record.write_text("")
-    command = "from hybridgpu.resources import _record as f; print(f())"
+    command = "from hybridgpu.cache.package_files import _record as f; print(f())"
     got = subprocess.check_output(
         [sys.executable, "-c", command], cwd=at, text=True, env={**os.environ, "PYTHONPATH": ""}
     )
@@ -374,11 +384,13 @@ def test_whose_record_is_believed(inside, linked, records, found, tmp_path):
 def test_the_hash_covers_what_makes_programs(monkeypatch):
     """Modules of runtime/ that give graphs to the compiler: a program of older ones on disk is not taken."""
     places: list = []
-    monkeypatch.setattr(resources, "_found", {})
-    real = resources._found_at
-    monkeypatch.setattr(resources, "_found_at", lambda sets: places.extend(p for s in sets for p in s) or real(sets))
-    resources.sources_hash()
-    folder = Path(resources.__file__).parent
+    monkeypatch.setattr(package_files, "_found", {})
+    real = package_files._found_at
+    monkeypatch.setattr(
+        package_files, "_found_at", lambda sets: places.extend(p for s in sets for p in s) or real(sets)
+    )
+    package_files.sources_hash()
+    folder = Path(mx.__file__).parent
     makers = [
         p for p in (folder / "runtime").glob("*.py") if re.search(r"[ =]Compilation\(", p.read_text(encoding="utf-8"))
     ]
@@ -404,7 +416,7 @@ WRONG = {
 
 @pytest.mark.parametrize("wrong", WRONG)
 def test_a_note_that_is_none_is_not_believed(files, wrong, monkeypatch):
-    monkeypatch.setattr(resources, "_SETTLED", -10)
+    monkeypatch.setattr(package_files, "_SETTLED", -10)
     notes = Notes()
     right = hashed(files, notes)
     ((key, note),) = notes.items()

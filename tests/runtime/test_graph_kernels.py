@@ -12,8 +12,8 @@ from hybridgpu import autograd, nd
 from hybridgpu.backends.devices import device_of
 from hybridgpu.base import MXNetError
 from hybridgpu.compiler.schedule.persistent import cost as persistent_cost
+from hybridgpu.core.settings import GRAPH_KERNELS, graph_kernels
 from hybridgpu.gluon import nn, rnn
-from hybridgpu.settings import GRAPH_KERNELS, graph_kernels
 
 FLAGS = {
     "fresh": {},

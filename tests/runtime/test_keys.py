@@ -9,7 +9,7 @@ import pytest
 import hybridgpu as mx
 from hybridgpu.base import MXNetError
 from hybridgpu.compiler.ir import tensor_type
-from hybridgpu.dtypes import f32
+from hybridgpu.core.dtypes import f32
 from hybridgpu.ops import OPERATORS
 from hybridgpu.ops.record import operator
 from hybridgpu.runtime.compilation import compiled

@@ -13,10 +13,10 @@ import pytest
 
 import hybridgpu as mx
 from hybridgpu import autograd, gluon, nd
+from hybridgpu.cache.disk_cache import default_store, reset_default_store
+from hybridgpu.core.name_table import _MARK, GRAPH, NameTable, input_placeholder, name_placeholder, place_placeholder
 from hybridgpu.gluon import nn, rnn
-from hybridgpu.name_table import _MARK, GRAPH, NameTable, input_placeholder, name_placeholder, place_placeholder
 from hybridgpu.runtime import compilation, recorded_program
-from hybridgpu.store import default_store, reset_default_store
 
 pytestmark = pytest.mark.usefixtures("compiler")
 

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import hybridgpu as mx
-from hybridgpu.store import reset_default_store
+from hybridgpu.cache.disk_cache import reset_default_store
 
 nd, nn = mx.nd, mx.gluon.nn
 pytestmark = [pytest.mark.usefixtures("compiler"), pytest.mark.optimised]
@@ -444,7 +444,7 @@ def test_no_word_of_a_dimension_that_costs_no_compiler():
 
 PROGRAM = """
 import hybridgpu as mx
-from hybridgpu.store import reset_default_store
+from hybridgpu.cache.disk_cache import reset_default_store
 net = mx.gluon.nn.HybridSequential(prefix="dumped_")
 with net.name_scope():
     net.add(mx.gluon.nn.Dense(4, activation="relu", in_units=3), mx.gluon.nn.HybridLambda("softmax"))
@@ -544,9 +544,9 @@ def test_numbers_that_integers_do_not_hold(source, target):
 FORKS = """
 import os, signal, sys, threading
 import hybridgpu as mx
-from hybridgpu.store import reset_default_store
+from hybridgpu.cache.disk_cache import reset_default_store
 from hybridgpu import generator, store
-from hybridgpu.store import reset_default_store
+from hybridgpu.cache.disk_cache import reset_default_store
 from hybridgpu.gluon import hybrid
 from hybridgpu.runtime import program, reports, training
 

@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from hybridgpu import scratch
+from hybridgpu.core import temp_dirs
 
 HELD = """
 import time
@@ -22,7 +22,7 @@ time.sleep(600)
 SWEEPS = "from hybridgpu import scratch; scratch.make()"
 FORKS = """
 import os, time
-from hybridgpu.store import default_store
+from hybridgpu.cache.disk_cache import default_store
 
 store, (read, write) = default_store(), os.pipe()
 ours = store.put("so", "ab12", b"parent").parent.parent
@@ -58,7 +58,7 @@ def test_what_a_killed_process_left_goes_when_the_next_one_makes_a_folder(tmp_pa
     def age(folder):
         os.utime(folder, (time.time() - 3600,) * 2)
 
-    ours = f"hybridgpu-held-{scratch._system()}"
+    ours = f"hybridgpu-held-{temp_dirs._system()}"
     for name in (f"{ours}-old", f"{ours}-new", "another-ones", "others/precious"):
         (tmp_path / name).mkdir(parents=True)
     (tmp_path / f"{ours}-link").symlink_to(tmp_path / "others")
@@ -93,7 +93,7 @@ def test_folders_of_other_systems_are_left_for_days(days, stays, tmp_path):
 def test_a_child_that_ends_takes_no_folder_of_its_parent_away(tmp_path):
     program = """
 import os, sys
-from hybridgpu.scratch import scratch
+from hybridgpu.core.temp_dirs import scratch
 
 with scratch() as folder:
     child = os.fork()
@@ -119,7 +119,7 @@ def test_a_child_takes_nothing_from_its_parents_folder(tmp_path):
     """When the parent has ended, it may be another user's folder that has the name."""
     program = """
 import os, sys
-from hybridgpu.store import default_store
+from hybridgpu.cache.disk_cache import default_store
 
 store = default_store()
 store.put("so", "ab12", b"parent")
@@ -137,7 +137,7 @@ def test_a_relative_place_for_temporary_files(tmp_path):
     (tmp_path / "elsewhere").mkdir()
     program = f"""
 import os, tempfile
-from hybridgpu.store import default_store
+from hybridgpu.cache.disk_cache import default_store
 
 os.chdir({str(tmp_path)!r})
 tempfile.tempdir = os.curdir

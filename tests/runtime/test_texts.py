@@ -8,7 +8,7 @@ import marshal
 import pytest
 
 from hybridgpu.backends import texts
-from hybridgpu.store import Store
+from hybridgpu.cache.disk_cache import Store
 
 TEXT = "def f(x):\n    return x + 1\n"
 

@@ -14,14 +14,14 @@ from hybridgpu.backends.base import NotBuiltError
 from hybridgpu.backends.cpu import compiling as module
 from hybridgpu.backends.cpu.compiling import CompileError
 from hybridgpu.backends.cpu.toolchain import find_toolchain
+from hybridgpu.cache.disk_cache import Store
 from hybridgpu.compiler.codegen import cpu_units as codegen
 from hybridgpu.compiler.ir import tensor_type
 from hybridgpu.compiler.pipeline import compile_graph
 from hybridgpu.compiler.primitives import builder
 from hybridgpu.compiler.program import END_OF_UNIT
 from hybridgpu.compiler.target import CPU
-from hybridgpu.dtypes import f16, f32
-from hybridgpu.store import Store
+from hybridgpu.core.dtypes import f16, f32
 
 PLAIN = 'extern "C" int {name}() {{ return {value}; }}\n'
 ENTRY = """extern "C" int {a}(); extern "C" int {b}();

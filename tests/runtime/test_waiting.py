@@ -29,10 +29,10 @@ from hybridgpu.backends.cpu.backend import cpu_backend
 from hybridgpu.backends.cpu.compiling import CompileError
 from hybridgpu.backends.cpu.toolchain import FLAGS, Toolchain
 from hybridgpu.backends.cpu.waiting import Waiting
+from hybridgpu.cache.disk_cache import Store
 from hybridgpu.compiler.program import END_OF_UNIT
 from hybridgpu.gluon import nn
 from hybridgpu.runtime import compilation
-from hybridgpu.store import Store
 
 ONE = '#include "cpu.h"\nHG_KERNEL f(int* y) { *y = 7; }\nHG_EXPORT int run0() { int y = 0; f(&y); return y; }\n'
 TWO = [
@@ -160,7 +160,7 @@ def test_ctrl_c_waits_for_the_compilers_beside():
 ENDS = """
 import sys, threading, time
 from hybridgpu.backends.cpu.toolchain import find_toolchain
-from hybridgpu.store import default_store
+from hybridgpu.cache.disk_cache import default_store
 
 toolchain, ready = find_toolchain(default_store()), threading.Event()
 

@@ -8,7 +8,7 @@ import pytest
 
 import hybridgpu as mx
 from hybridgpu import nd
-from hybridgpu.nested import Named
+from hybridgpu.core.pytree import Named
 
 
 class Table(dict):

@@ -8,7 +8,7 @@ import hybridgpu as mx
 from hybridgpu import autograd, gluon, nd
 from hybridgpu.base import MXNetError
 from hybridgpu.compiler.ir.types import tensor_type
-from hybridgpu.dtypes import f32
+from hybridgpu.core.dtypes import f32
 from hybridgpu.ndarray.apply import operator_graph
 
 

@@ -23,14 +23,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ...cache.disk_cache import Store, default_store
+from ...cache.package_files import kernels_hash
 from ...compiler.ir.types import tensor_type
 from ...compiler.program import END_OF_UNIT, LibraryStep, Program
 from ...compiler.target import CPU, Target
-from ...dtypes import from_short
-from ...locks import Lock
-from ...resources import kernels_hash
-from ...scratch import scratch
-from ...store import Store, default_store
+from ...core.dtypes import from_short
+from ...core.fork_safe_lock import Lock
+from ...core.temp_dirs import scratch
 from ..base import BuildInfo, Mode, NotBuiltError, this_thread
 from ..beside import Beside
 from ..library import run_host_step

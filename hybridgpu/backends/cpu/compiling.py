@@ -14,10 +14,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ...cache.disk_cache import Store
+from ...cache.package_files import kernels_folder
 from ...compiler.program import END_OF_UNIT
-from ...resources import kernels_folder
-from ...scratch import scratch
-from ...store import Store
+from ...core.temp_dirs import scratch
 from ..base import NotBuiltError, this_thread
 from .process import run as _run
 from .toolchain import MOST_WAITING

@@ -16,10 +16,10 @@ from contextlib import AbstractContextManager
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from ...dataclass import dataclass
-from ...resources import kernels_hash
-from ...settings import text_of
-from ...store import Store
+from ...cache.disk_cache import Store
+from ...cache.package_files import kernels_hash
+from ...core.dataclass import dataclass
+from ...core.settings import text_of
 from ..base import NotBuiltError
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from weakref import WeakSet
 
-from ... import scratch
+from ...core import temp_dirs
 from .process import start
 
 if TYPE_CHECKING:
@@ -37,14 +37,14 @@ class Waiting:
 
     def __init__(self, command: list[str]) -> None:
         """``command``: all but the file to write. Raises OSError if it cannot be started."""
-        self._folder = scratch.make()
+        self._folder = temp_dirs.make()
         self.object = Path(self._folder, "unit.o")
         self._command = [*command, "-o", str(self.object)]
         try:
             # a group of its own, to be ended together: the driver starts compiler and assembler
             self._process = start(self._command, own_group=True)
         except BaseException:
-            scratch.remove(self._folder)
+            temp_dirs.remove(self._folder)
             raise
         _all.add(self)
 
@@ -72,7 +72,7 @@ class Waiting:
             with contextlib.suppress(OSError):
                 os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait()
-        scratch.remove(self._folder)
+        temp_dirs.remove(self._folder)
 
 
 @contextlib.contextmanager

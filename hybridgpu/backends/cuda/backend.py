@@ -20,9 +20,9 @@ import numpy as np
 from ...compiler.devices.gpu import TF32_CAPABILITY
 from ...compiler.program import LibraryStep, Program
 from ...compiler.target import Target, cuda_target
-from ...dtypes import from_short
-from ...locks import Lock
-from ...settings import graph_kernels, tf32
+from ...core.dtypes import from_short
+from ...core.fork_safe_lock import Lock
+from ...core.settings import graph_kernels, tf32
 from ..base import BuildInfo, Mode
 from ..failures import DeviceError, again, give_up, keeper
 from ..library import Direct, Library, prepare_step, run_host_step

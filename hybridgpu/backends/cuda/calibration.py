@@ -18,10 +18,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...cache.package_files import kernels_folder
 from ...compiler.devices.gpu import PORTABLE_CLUSTER, GpuConstants
 from ...compiler.program import KernelInfo
-from ...dataclass import dataclass, field
-from ...resources import kernels_folder
+from ...core.dataclass import dataclass, field
 from .device_tables import PLAUSIBLE, rounded
 from .driver import Driver, Launch, Memory
 

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from ctypes import POINTER, c_float, c_int, c_int64, c_size_t, c_uint32, c_uint64, c_void_p
 from typing import Any
 
-from ...settings import use_cublaslt
+from ...core.settings import use_cublaslt
 from .foreign import ForeignBinding, ForeignError, Opaque
 from .wheels import files, library_folders, places
 

@@ -23,8 +23,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...compiler.ir.types import TensorType
-from ...dtypes import f32
-from ...locks import Lock
+from ...core.dtypes import f32
+from ...core.fork_safe_lock import Lock
 from ..library import TF32, Declined, Direct, Part, Prepared
 from . import cublaslt
 from .cublaslt import Binding, CublasLtError, Descriptor, Heuristic, find, installed

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from ctypes import POINTER, c_char_p, c_double, c_float, c_int, c_size_t, c_void_p
 from typing import Any
 
-from ...settings import use_cudnn
+from ...core.settings import use_cudnn
 from .foreign import ForeignBinding, ForeignError, Opaque
 from .wheels import files, library_folders, places
 

@@ -30,7 +30,7 @@ import numpy as np
 
 from ...compiler.ir.types import TensorType
 from ...compiler.primitives.conv import apply_epilogue
-from ...dtypes import f32
+from ...core.dtypes import f32
 from ..library import TF32, Declined, Direct, Part, Prepared
 from . import cudnn
 from .cudnn import Binding, CudnnError, Descriptor, Performance, find, installed, ints

@@ -20,7 +20,7 @@ from math import prod
 from typing import Any
 
 from ...compiler.primitives.conv import exchanged_shapes, is_forward, padded
-from ...dataclass import dataclass
+from ...core.dataclass import dataclass
 
 __all__ = ["Form", "data_form", "form_of", "weights_form"]
 

@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
+from ...cache.disk_cache import Store
+from ...cache.package_files import kernels_hash
 from ...compiler.devices.gpu import PORTABLE_CLUSTER, GpuConstants
 from ...compiler.program import KernelInfo
-from ...resources import kernels_hash
-from ...store import Store
 from .clusters import allow_large, largest_cluster
 from .device_tables import Gpu, known
 from .driver import KernelGraph, Launch, LibraryStart, Stream, module_source

@@ -8,9 +8,9 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from ...base import MXNetError
+from ...cache.disk_cache import default_store
 from ...compiler.devices.gpu import TF32_CAPABILITY
 from ...context import gpu
-from ...store import default_store
 from ..devices import Device
 from ..failures import again, give_up
 from ..library import Libraries

@@ -17,9 +17,9 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from ...cache.disk_cache import Store
 from ...compiler.devices.gpu import GpuConstants
 from ...compiler.devices.record import constants_of
-from ...store import Store
 
 __all__ = ["PLAUSIBLE", "Gpu", "Known", "digest", "forget", "keep", "known", "rounded", "shipped", "stored"]
 

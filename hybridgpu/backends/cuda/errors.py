@@ -9,7 +9,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-from ...provenance import mark
+from ...core.source_location import mark
 from ..failures import DeviceError, is_forked
 
 __all__ = ["FORKED", "driver_error", "give_back", "lost_by_fork", "of_cupy"]

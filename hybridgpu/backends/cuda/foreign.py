@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager
 from ctypes import c_int, c_size_t, c_void_p
 from typing import Any, Generic, Protocol, TypeVar
 
-from ...locks import Lock
+from ...core.fork_safe_lock import Lock
 from ..failures import DeviceError, again
 from .errors import FORKED, lost_by_fork
 

@@ -25,8 +25,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...compiler.program import LibraryStep, Program
-from ...locks import Lock
-from ...settings import cuda_graphs
+from ...core.fork_safe_lock import Lock
+from ...core.settings import cuda_graphs
 from ..library import Direct
 from ..memory import empty
 from .driver import Driver, KernelGraph, Launch, LibraryStart, Memory, NotCapturedError

@@ -10,8 +10,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from ...cache.package_files import kernels_folder
 from ...compiler.devices.gpu import GpuConstants
-from ...resources import kernels_folder
 
 __all__ = [
     "NUMERIC",

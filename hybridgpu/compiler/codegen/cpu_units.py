@@ -18,7 +18,7 @@ import zlib
 from bisect import bisect_left
 from collections.abc import Sequence
 
-from ...dtypes import from_short
+from ...core.dtypes import from_short
 from ..program import END_OF_UNIT, Buffer, KernelInfo, KernelStep, Program
 from .math_headers import required_headers
 from .render import includes, render

@@ -11,7 +11,7 @@ import re
 from collections.abc import Sequence
 from functools import lru_cache
 
-from ...resources import kernels_folder
+from ...cache.package_files import kernels_folder
 
 __all__ = ["required_headers"]
 

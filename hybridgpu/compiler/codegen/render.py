@@ -15,8 +15,8 @@ from functools import lru_cache
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-from ...dataclass import dataclass
-from ...resources import templates_folder
+from ...cache.package_files import templates_folder
+from ...core.dataclass import dataclass
 from ..schedule.kernel import OPAQUE_ZERO, Kernel
 from .templates import Templates
 

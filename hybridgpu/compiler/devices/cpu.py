@@ -8,7 +8,7 @@ applying it.
 
 from __future__ import annotations
 
-from ...dataclass import dataclass
+from ...core.dataclass import dataclass
 from .record import DeviceConstants, constant
 
 __all__ = ["CpuConstants"]

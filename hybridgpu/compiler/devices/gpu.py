@@ -8,7 +8,7 @@ kernels follow from them, and so does the order in which these add up: they are 
 
 from __future__ import annotations
 
-from ...dataclass import dataclass
+from ...core.dataclass import dataclass
 from .record import DeviceConstants, constant
 
 __all__ = ["PORTABLE_CLUSTER", "TF32_CAPABILITY", "GpuConstants"]

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import Any
 
-from ...dataclass import dataclass, field
+from ...core.dataclass import dataclass, field
 
 __all__ = ["Constant", "DeviceConstants", "constant", "constants_of"]
 

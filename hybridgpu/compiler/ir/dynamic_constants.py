@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...dtypes import DType
+from ...core.dtypes import DType
 
 __all__ = ["LastIndex", "Reciprocal", "reciprocal"]
 

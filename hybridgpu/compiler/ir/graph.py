@@ -22,8 +22,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from typing import Any, NamedTuple
 
 from ...base import MXNetError
-from ...dataclass import dataclass, field
-from ...dtypes import DType, f32, u32
+from ...core.dataclass import dataclass, field
+from ...core.dtypes import DType, f32, u32
 from .dynamic_constants import LastIndex, Reciprocal, reciprocal
 from .types import TensorType, tensor_type
 

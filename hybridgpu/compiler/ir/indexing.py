@@ -14,7 +14,7 @@ from functools import cached_property
 from math import gcd, prod
 from typing import Any, NamedTuple
 
-from ...dataclass import dataclass
+from ...core.dataclass import dataclass
 from .graph import Node
 
 __all__ = [

@@ -25,7 +25,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ...dtypes import ALL_DTYPES, DType, from_short
+from ...core.dtypes import ALL_DTYPES, DType, from_short
 from .graph import Builder, Graph, Node, Primitive, Provenance
 from .types import TensorType, tensor_type
 

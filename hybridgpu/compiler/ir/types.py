@@ -9,8 +9,8 @@ from math import prod
 import numpy as np
 
 from ...base import MXNetError
-from ...dataclass import dataclass
-from ...dtypes import DType
+from ...core.dataclass import dataclass
+from ...core.dtypes import DType
 
 __all__ = ["TensorType", "tensor_type"]
 

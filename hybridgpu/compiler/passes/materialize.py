@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import prod
 
-from ...dataclass import dataclass
+from ...core.dataclass import dataclass
 from ..ir.graph import Builder, Graph, Node
 from ..ir.indexing import Expr, Var, linearize, of_var, view_operands
 from ..ir.types import TensorType

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from ...dtypes import f32
+from ...core.dtypes import f32
 from ..ir.graph import NO_DERIVATIVE, Builder, Node, Params, Primitive
 from ..ir.types import TensorType, tensor_type
 

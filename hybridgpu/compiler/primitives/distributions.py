@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ...dtypes import i64
+from ...core.dtypes import i64
 from ..ir.graph import NO_DERIVATIVE, Params, Primitive
 from ..ir.types import TensorType, tensor_type
 from . import special

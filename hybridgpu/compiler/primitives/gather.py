@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...base import MXNetError
-from ...dtypes import i32, i64
+from ...core.dtypes import i32, i64
 from ..ir.graph import Builder, Node, Params, Primitive
 from ..ir.types import TensorType, tensor_type
 

@@ -22,8 +22,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from ...dataclass import dataclass
-from ...dtypes import DType, f64, from_short
+from ...core.dataclass import dataclass
+from ...core.dtypes import DType, f64, from_short
 from ..ir.graph import RANDOM_STATE, Builder, Graph, Node, Params, Primitive, reachable
 from ..ir.types import TensorType, tensor_type
 

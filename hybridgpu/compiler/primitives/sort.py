@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ...dtypes import i64
+from ...core.dtypes import i64
 from ..ir.graph import NO_DERIVATIVE, Params, Primitive
 from ..ir.types import TensorType, tensor_type
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from ...dtypes import DType
+from ...core.dtypes import DType
 
 __all__ = ["divide", "function", "modulo", "power", "round_away"]
 

@@ -11,7 +11,7 @@ from collections.abc import Collection, Sequence
 from math import prod
 from typing import Any
 
-from ...dtypes import f32
+from ...core.dtypes import f32
 from ..ir.graph import NO_DERIVATIVE, Builder, Node, Params, Primitive
 from ..ir.types import TensorType, tensor_type
 

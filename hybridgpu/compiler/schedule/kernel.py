@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from ...dataclass import dataclass, field
-from ...dtypes import DType
+from ...core.dataclass import dataclass, field
+from ...core.dtypes import DType
 from ..ir.dynamic_constants import LastIndex, Reciprocal
 from ..ir.graph import Node
 from ..ir.indexing import Expr, IndirectIndex, Quotient, Remainder, Var, of_var

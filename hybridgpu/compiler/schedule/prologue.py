@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ...dataclass import dataclass
+from ...core.dataclass import dataclass
 from ..devices.cpu import CpuConstants
 from ..devices.gpu import GpuConstants
 from ..ir.graph import Node

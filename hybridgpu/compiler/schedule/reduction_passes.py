@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from math import prod
 
-from ...dataclass import dataclass, field
+from ...core.dataclass import dataclass, field
 from ..ir.indexing import Expr, IndirectIndex, Quotient, Remainder, Var, of_var
 from .kernel import COMBINE, CWriter, Statement
 from .scalar import Reduction, Scalar, ScalarProgram, Store

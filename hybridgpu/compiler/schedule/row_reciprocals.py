@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 
-from ...dtypes import f32
+from ...core.dtypes import f32
 from ..ir.graph import Node
 from ..ir.indexing import Expr
 from ..primitives import TABLE

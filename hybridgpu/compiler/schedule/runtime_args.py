@@ -12,8 +12,8 @@ from math import prod
 
 import numpy as np
 
-from ...dataclass import dataclass, field
-from ...dtypes import DType
+from ...core.dataclass import dataclass, field
+from ...core.dtypes import DType
 from ..ir.dynamic_constants import Reciprocal
 from ..ir.indexing import Expr, Quotient, Remainder, Var
 from ..size_buckets import MIN_DYNAMIC_EXTENT

@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Any
 
-from ...dataclass import dataclass, field
-from ...dtypes import DType, bool_, i64, u32
+from ...core.dataclass import dataclass, field
+from ...core.dtypes import DType, bool_, i64, u32
 from ..ir.graph import Node
 from ..ir.indexing import (
     ZERO,

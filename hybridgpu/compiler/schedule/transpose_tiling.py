@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from math import gcd, prod
 
-from ...dataclass import dataclass
+from ...core.dataclass import dataclass
 from ..devices.cpu import CpuConstants
 from ..ir.indexing import Expr, Var
 from ..size_buckets import bucket

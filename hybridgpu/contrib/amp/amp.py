@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ... import ndarray, optimizer, symbol
-from ...dtypes import DType, bf16, dtype_of, f16, f32
+from ...core.dtypes import DType, bf16, dtype_of, f16, f32
 from ...ndarray.apply import forget_graphs
 from ...ops.functions import registered
 from ...ops.precision import WIDEST, Policy, use

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ...context import Context, gpu
-from ...dtypes import DType, bf16, dtype_of, f16, f32, from_flag
+from ...core.dtypes import DType, bf16, dtype_of, f16, f32, from_flag
 from ...ndarray import NDArray
 from ...ops import OPERATORS
 from ...symbol import Symbol

@@ -14,10 +14,10 @@ import numpy as np
 from ... import ndarray as nd
 from ... import registry
 from ...base import MXNetError, data_dir
+from ...core.source_location import user_frame
 from ...hints.absent_member import AbsentMember
 from ...ndarray import NDArray, array
 from ...ndarray.mode import of_mode
-from ...provenance import user_frame
 from .vocab import UNKNOWN, Vocabulary
 
 __all__ = ["CompositeEmbedding", "CustomEmbedding", "FastText", "GloVe", "create", "get_pretrained_file_names", "register"]  # fmt: skip

@@ -3,7 +3,7 @@
 
 from typing import TYPE_CHECKING
 
-from ..habits import OF_DATA, missing
+from ...hints.gluon import OF_DATA, missing
 from . import vision
 from .dataloader import DataLoader
 from .dataset import ArrayDataset, Dataset, RecordFileDataset, SimpleDataset

@@ -18,16 +18,16 @@ from typing import Any
 
 import numpy as np
 
-from ...arguments import unexpected
 from ...base import MXNetError
 from ...context import Context, cpu, cpu_pinned
+from ...core.source_location import advice
+from ...hints.arguments import unexpected
+from ...hints.gluon import OF_LOADERS
 from ...ndarray import concat, stack
 from ...ndarray.creation import array
 from ...ndarray.mode import of_mode
 from ...ndarray.ndarray import NDArray
-from ...provenance import advice
 from ...util import is_np_array, is_np_shape, set_np
-from ..habits import OF_LOADERS
 from . import worker_queues
 from .sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler
 

@@ -147,7 +147,7 @@ class RecordFileDataset(Dataset):
     """Records of a RecordIO file with an index (``name.rec`` and ``name.idx``), as bytes."""
 
     def __init__(self, filename: str) -> None:
-        from ...io.recordio import IndexedRecordReader
+        from ...io.formats.recordio import IndexedRecordReader
 
         self._hg_filename = filename
         self._hg_reader = IndexedRecordReader(filename)

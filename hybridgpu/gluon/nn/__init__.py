@@ -3,8 +3,8 @@
 
 from typing import TYPE_CHECKING
 
+from ...hints.gluon import LAYERS, LOSSES, missing
 from ..block import Block
-from ..habits import LAYERS, LOSSES, missing
 from ..hybrid import HybridBlock
 from ..symbol_block import SymbolBlock
 from .activations import *

@@ -12,7 +12,7 @@ import numpy as np
 
 from ... import ndarray as nd_module
 from ... import symbol as sym_module
-from ...provenance import user_frame
+from ...core.source_location import user_frame
 from ...util import is_np_array
 from ..block import Block, indent
 from ..hybrid import HybridBlock

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...dtypes import dtype_of
+from ...core.dtypes import dtype_of
 from ...util import is_np_array
 from ..hybrid import HybridBlock
 

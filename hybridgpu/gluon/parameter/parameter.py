@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ... import initializer, ndarray, recording
+from ... import initializer, ndarray
 from ...backends.writes import is_shared
 from ...base import MXNetError
 from ...context import Context, cpu, current_context
-from ...dtypes import dtype_of
+from ...core import autograd_state
+from ...core.dtypes import dtype_of
+from ...core.source_location import advice, user_frame
 from ...initializer import InitDesc
 from ...ndarray import NDArray
 from ...ndarray.binding_version import bump
@@ -21,7 +23,6 @@ from ...ndarray.mode import of_mode
 from ...ndarray.ndarray import allocate
 from ...ndarray.placing import zeros_on
 from ...ndarray.versions import exchange, versioned
-from ...provenance import advice, user_frame
 from ...symbol import Symbol
 from ...symbol import var as make_var
 from ...util import is_np_array, is_np_shape
@@ -123,7 +124,7 @@ class Parameter:
         if self._data is not None:
             self._data = [versioned(d) for d in self._data]
         if self._data is not None and self._grad is not None:
-            recording.mark_variables(self._data, self._grad, self.grad_req)
+            autograd_state.mark_variables(self._data, self._grad, self.grad_req)
 
     def __repr__(self) -> str:
         return f"Parameter {self.name} (shape={self.shape}, dtype={self.dtype})"
@@ -226,7 +227,7 @@ class Parameter:
             "Please specify in_units, in_channels, etc for `Block`s."
         )
         assert self._shape is not None
-        with recording.pause(), recording.untraced():
+        with autograd_state.pause(), autograd_state.untraced():
             if data is None:
                 data = of_mode(allocate(tuple(self._shape), cpu(), self._dtype))  # programs set _shape to lists, too
                 # an initializer of the parameter's own fills it whatever its name is
@@ -247,7 +248,7 @@ class Parameter:
         assert self._data is not None
         # where programs write gradients and optimizers read them: aligned
         self._grad = [zeros_on(d.context, d.shape, d._data.dtype, d._kind) if d.size else d for d in self._data]
-        recording.mark_variables(self._data, self._grad, self.grad_req)
+        autograd_state.mark_variables(self._data, self._grad, self.grad_req)
 
     def _hg_load_check(
         self, data: NDArray, ctx: Any, cast_dtype: bool = False, dtype_source: str = "current"
@@ -307,7 +308,7 @@ class Parameter:
         where = contexts(ctx)
         if self._data is not None:
             data = self._reduce()
-            with recording.pause():
+            with autograd_state.pause():
                 self._init_impl(data, where)
         elif self._deferred_init:
             init, _, default, data = self._deferred_init
@@ -327,7 +328,7 @@ class Parameter:
         if self._data is None:
             return
         old = self._grad
-        with recording.pause():
+        with autograd_state.pause():
             self._data = [versioned(d.astype(dtype)) for d in self._data]
             bump()
             self._init_grad()
@@ -380,8 +381,8 @@ class Parameter:
             RuntimeError: not initialised, or not there.
             DeferredInitializationError: still waiting for its shape.
         """
-        if recording.state.trace is not None:
-            return recording.state.trace.parameter(self, ctx)  # type: ignore[no-any-return]
+        if autograd_state.state.trace is not None:
+            return autograd_state.state.trace.parameter(self, ctx)  # type: ignore[no-any-return]
         return self._hg_on(self._data, ctx)
 
     def row_sparse_data(self, row_id: Any) -> NDArray:
@@ -408,8 +409,8 @@ class Parameter:
 
     def list_data(self) -> list[NDArray]:
         """The arrays on all contexts."""
-        if recording.state.trace is not None:
-            return [recording.state.trace.parameter(self)]
+        if autograd_state.state.trace is not None:
+            return [autograd_state.state.trace.parameter(self)]
         if self._data is None:
             self._hg_check_initialized()
         assert self._data is not None
@@ -457,7 +458,7 @@ class Parameter:
         Raises:
             AssertionError: the shape differs.
         """
-        if recording.state.trace is not None:
+        if autograd_state.state.trace is not None:
             self.data()[:] = data
             return
         if not isinstance(data, NDArray):
@@ -477,7 +478,7 @@ class Parameter:
         What others may read without asking (DLPack, a NumPy array without a copy) is written where it is.
         """
         made = []
-        with recording.pause():
+        with autograd_state.pause():
             for own in self._data or ():
                 if is_shared(own._data):
                     data.as_nd_ndarray().copyto(own.as_nd_ndarray())
@@ -514,7 +515,7 @@ class Parameter:
         """One copy on the host: the mean of the arrays of several contexts, whose running statistics differ."""
         if not self._data:
             return self.data()
-        with recording.pause():
+        with autograd_state.pause():
             copies = [x.copyto(cpu()) for x in self.list_data()]
             return copies[0] if len(copies) == 1 else sum(copies[1:], copies[0]) / len(copies)
 

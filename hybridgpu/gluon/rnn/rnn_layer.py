@@ -6,7 +6,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from ... import ndarray, recording, symbol
+from ... import ndarray, symbol
+from ...core import autograd_state
 from ...ndarray import NDArray
 from ...ops.rnn import GATES
 from ...util import is_np_array
@@ -175,7 +176,7 @@ class _RNNLayer(HybridBlock):
         seen = (
             (type(self).begin_state, type(self).hybrid_forward) != own or self._forward_pre_hooks or self._forward_hooks
         )
-        traced = recording.state.trace is not None  # where they are zeros of the graph
+        traced = autograd_state.state.trace is not None  # where they are zeros of the graph
         if kind is inputs._type and not seen and not traced:
             return states
         batch = inputs.shape[self._layout.find("N")]

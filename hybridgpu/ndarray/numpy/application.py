@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from ... import recording
 from ...context import Context
-from ...misplaced import in_array_code
+from ...core import autograd_state
+from ...hints.tracing import in_array_code
 from ...ops.functions import registered
 from ...ops.numpy import Application
 from ...ops.numpy.application import short_name
@@ -62,7 +62,7 @@ class ArrayApplication(Application):
         return apply(op, inputs, values, out, ctx, kind)
 
     def number(self, value: Any, kind: type | None = None) -> Any:
-        if recording.state.trace is not None or recording.state.recording or value.shape:
+        if autograd_state.state.trace is not None or autograd_state.state.recording or value.shape:
             return value
         found = value.asnumpy()[()]
         return found if kind is None else kind(found)

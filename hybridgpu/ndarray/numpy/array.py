@@ -14,11 +14,11 @@ from ...backends import memory
 from ...backends.devices import device_of
 from ...base import MXNetError, shown
 from ...context import Context, current_context
-from ...dtypes import dtype_of
+from ...core.dtypes import dtype_of
+from ...core.source_location import advice
+from ...hints.operators import refuse
 from ...ops.numpy.members import Members, unsupported
 from ...ops.record import OPERATORS
-from ...provenance import advice
-from ...unsupported import refuse
 from ..apply import apply
 from ..ndarray import NDArray, of_np, wrap
 from .application import ArrayApplication

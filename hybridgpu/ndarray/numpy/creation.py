@@ -9,7 +9,7 @@ import numpy as np
 
 from ...backends.devices import device_of
 from ...context import Context, current_context
-from ...dtypes import bf16, dtype_of, holds_numbers
+from ...core.dtypes import bf16, dtype_of, holds_numbers
 from ..dlpack import Taken
 from ..ndarray import NDArray, wrap
 from .array import ndarray

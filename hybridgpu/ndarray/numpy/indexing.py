@@ -15,14 +15,14 @@ from typing import Any, cast
 
 import numpy as np
 
-from ... import recording
 from ...backends.devices import device_of
 from ...backends.writes import written
 from ...base import MXNetError, integer_types, is_integer, numeric_types
 from ...compiler.primitives.gather import add_at
-from ...dtypes import holds_numbers
+from ...core import autograd_state
+from ...core.dtypes import holds_numbers
+from ...core.source_location import advice
 from ...ops.record import OPERATORS, shape_text
-from ...provenance import advice
 from ...util import is_np_shape
 from ..apply import apply
 from ..indexing import check_range, normalize, unsupported_key
@@ -57,8 +57,8 @@ def get_item(x: ndarray, key: Any) -> Any:
         ValueError: a key of a type that cannot index, or a slice of step 0.
         MXNetError: a slice that ends before it begins.
     """
-    if recording.state.trace is not None:
-        return recording.state.trace.get_item(x, key)
+    if autograd_state.state.trace is not None:
+        return autograd_state.state.trace.get_item(x, key)
     if _is_whole(x, key):
         return x
     if is_chain(x, key):
@@ -224,7 +224,7 @@ def _readable(k: Any) -> Any:
         except ValueError as e:
             raise TypeError(str(e)) from None
         return found if found.dtype == np.bool_ else k
-    if isinstance(k, ndarray) and not k.ndim and k.dtype == np.bool_ and recording.state.trace is None:
+    if isinstance(k, ndarray) and not k.ndim and k.dtype == np.bool_ and autograd_state.state.trace is None:
         return bool(k)
     if isinstance(k, np.ndarray) and not k.ndim and k.dtype == np.bool_:
         return bool(k)
@@ -272,8 +272,8 @@ def set_item(x: ndarray, key: Any, value: Any) -> None:
         MXNetError: shapes that do not fit; or gradients are recorded for the array, or for a value that is not
             written into the whole of it.
     """
-    if recording.state.trace is not None:
-        recording.state.trace.set_item(x, key, value)
+    if autograd_state.state.trace is not None:
+        autograd_state.state.trace.set_item(x, key, value)
         return
     if isinstance(value, NDArray) and not isinstance(value, ndarray):
         raise TypeError("Cannot assign mx.nd.NDArray to mxnet.numpy.ndarray\n" + advice("Write value.as_np_ndarray()."))
@@ -287,7 +287,7 @@ def set_item(x: ndarray, key: Any, value: Any) -> None:
         if whole and tracked((value,)):
             assign_whole(x, value)
             return
-        if recording.state.recording and recording.history(value) is not None:
+        if autograd_state.state.recording and autograd_state.history(value) is not None:
             raise in_place_recorded()
     index, front = _normalized(x, key, writes=True)
     if front is not False:

@@ -11,13 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from ... import recording
 from ...backends.devices import device_of
 from ...base import numeric_types
 from ...context import Context
-from ...dtypes import dtype_of
+from ...core import autograd_state
+from ...core.dtypes import dtype_of
+from ...core.source_location import advice
 from ...ops.numpy.application import NP, falls_back, is_on_host
-from ...provenance import advice
 from ..ndarray import wrap
 from .array import ndarray
 
@@ -81,7 +81,7 @@ def on_host(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[s
         TracingError: arrays of a function that is traced have no values.
     """
     name = getattr(function, "__name__", str(function)).lstrip("_")
-    if recording.state.recording:
+    if autograd_state.state.recording:
         raise ValueError(
             f"Falling back to NumPy operator {name} with autograd active is not supported. Please consider moving the operator "
             "to the outside of the autograd scope."

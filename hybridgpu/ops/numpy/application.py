@@ -19,8 +19,8 @@ from typing import Any, Protocol, TypeAlias, TypeVar
 
 import numpy
 
-from ... import recording
 from ...base import ParameterError, numeric_types
+from ...core import autograd_state
 
 __all__ = [
     "NP",
@@ -160,14 +160,14 @@ def np_function_or_host(
             if F.symbolic:
                 return definition(F, *args, **kwargs)
             if _has_operand(F, args) or _has_operand(F, kwargs.values()):
-                if not eager and not (recording.state.recording or recording.state.trace is not None):
+                if not eager and not (autograd_state.state.recording or autograd_state.state.trace is not None):
                     return F.on_host(host, args, kwargs)
                 try:
                     return definition(F, *args, **kwargs)
                 except NotImplementedError:
                     return F.on_host(host, args, kwargs)
                 except ParameterError:  # of shapes or types that do not fit, of which NumPy has its own errors
-                    if recording.state.recording or recording.state.trace is not None:
+                    if autograd_state.state.recording or autograd_state.state.trace is not None:
                         raise
                     return F.on_host(host, args, kwargs)
             return host(*args, **kwargs)
@@ -254,7 +254,7 @@ def numpy_operand(operator: str) -> TypeError:
 
 def not_supported(F: Application, operand: Any, *others: Any) -> TypeError:
     """The error for operands that are neither arrays nor numbers: names the first, and says what to write for what is wrong."""
-    from ...misplaced import in_array_code, in_graph
+    from ...hints.tracing import in_array_code, in_graph
 
     given = (operand, *others)
     wrong = next((x for x in given if not isinstance(x, (F.array, *numeric_types))), operand)
@@ -264,7 +264,7 @@ def not_supported(F: Application, operand: Any, *others: Any) -> TypeError:
 
 def legacy_operand(operator: str, spelled: str, written: bool = False) -> TypeError:
     """The error for an operator of nd or sym that is given an array or Symbol of np, or is to write into one."""
-    from ...provenance import advice
+    from ...core.source_location import advice
     from ...util import is_np_array
 
     module = "np" if spelled in NP else "npx" if spelled in NPX else ""

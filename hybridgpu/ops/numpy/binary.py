@@ -13,12 +13,12 @@ from collections.abc import Callable, Sequence
 from ...base import MXNetError
 from ...compiler.ir import Builder, Node
 from ...compiler.ir.graph import broadcast_shapes
-from ...dtypes import DType, bool_, f32, f64, i8, i32, i64, u8
+from ...core.dtypes import DType, bool_, f32, f64, i8, i32, i64, u8
+from ...hints.op_errors import differing_types, refusal
 from ..elementwise import broadcast_pair, in_floats, scalar_node, truth
 from ..late import Late, held_number
 from ..params import Bool, Double, Values
 from ..record import operator, sample, shape_text
-from ..refusal import differing_types, refusal
 
 __all__: list[str] = []
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from ...base import MXNetError
 from ...compiler.ir import Builder, Node
-from ...dtypes import bool_, f64, i64
+from ...core.dtypes import bool_, f64, i64
 from ..create import CTX, NUMBERS, arange_length
 from ..elementwise import scalar_node
 from ..params import Bool, Double, Dtype, Int, Long, Param, Shape, Text, Values

@@ -7,7 +7,7 @@ from typing import Any
 
 from ...base import MXNetError, ParameterError
 from ...compiler.ir import Builder, Node
-from ...dtypes import i64
+from ...core.dtypes import i64
 from ..elementwise import need_number
 from ..linalg import diagonal, matrix_of_diagonal
 from ..params import Int, Param, Values

@@ -10,7 +10,7 @@ import numpy as np
 
 from ...base import MXNetError, integer_types, numeric_types
 from ...compiler.ir import Builder, Node
-from ...dtypes import i64
+from ...core.dtypes import i64
 from ..params import Bool, Double, Int, Param, Values
 from ..record import operator, sample
 from .application import ArrayOrList, np_function

@@ -15,7 +15,7 @@ from typing import Any
 
 from ...base import MXNetError
 from ...compiler.ir import Builder, Node
-from ...dtypes import bool_, i32
+from ...core.dtypes import bool_, i32
 from ..params import Int, Text, Values
 from ..record import operator, sample
 from .application import np_function

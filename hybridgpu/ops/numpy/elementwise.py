@@ -9,7 +9,7 @@ from typing import Any
 
 from ...base import MXNetError
 from ...compiler.ir import Builder, Node
-from ...dtypes import DType, bool_
+from ...core.dtypes import DType, bool_
 from ..elementwise import need_number, truth
 from ..params import Bool, Double, Int, Values
 from ..record import operator, sample

@@ -15,8 +15,8 @@ import numpy as np
 
 from ...base import MXNetError, ParameterError, numeric_types
 from ...compiler.ir import Builder, Node
-from ...dtypes import DType, bool_, dtype_of, f64
-from ...misplaced import in_graph
+from ...core.dtypes import DType, bool_, dtype_of, f64
+from ...hints.tracing import in_graph
 from ..elementwise import broadcast_pair
 from ..params import Bool, Double, Values
 from ..record import operator, sample

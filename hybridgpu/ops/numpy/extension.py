@@ -13,7 +13,7 @@ from typing import Any
 
 from ...base import MXNetError, ParameterError
 from ...compiler.ir import Builder, Node
-from ...dtypes import bool_, i64
+from ...core.dtypes import bool_, i64
 from ..functions import bind
 from ..params import Bool, Shape, Text, Values
 from ..record import OPERATORS, Operator, operator, sample, shape_text

@@ -13,7 +13,7 @@ import numpy as np
 
 from ...base import ParameterError, numeric_types
 from ...compiler.ir import Builder, Node
-from ...dtypes import DType, f64, i64
+from ...core.dtypes import DType, f64, i64
 from ..params import Bool, Dtype, Floats, Int, Values
 from ..record import operator, sample
 from .application import np_function_or_host

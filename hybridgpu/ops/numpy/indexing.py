@@ -9,7 +9,7 @@ import numpy as np
 
 from ...base import MXNetError, numeric_types
 from ...compiler.ir import Builder, Node
-from ...dtypes import bool_, i64
+from ...core.dtypes import bool_, i64
 from ..elementwise import truth
 from ..late import held_number
 from ..params import Double, Int, Values

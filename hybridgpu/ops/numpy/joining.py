@@ -8,9 +8,9 @@ from typing import Any
 
 from ...base import MXNetError, integer_types
 from ...compiler.ir import Builder, Node
+from ...hints.op_errors import differing_types
 from ..params import Bool, Int, Param, Shape, Values
 from ..record import operator, sample, shape_text
-from ..refusal import differing_types
 from ..slicing import cut, cut_positions
 from .application import np_function
 

@@ -15,7 +15,7 @@ import numpy as np
 from ...base import MXNetError
 from ...compiler.ir import Builder, Node
 from ...compiler.primitives.linalg import swap
-from ...dtypes import DType, f32, f64
+from ...core.dtypes import DType, f32, f64
 from ..elementwise import in_floats
 from ..linalg import _check_float, _check_square
 from ..params import Axis, Bool, Double, Int, Param, Shape, Text, Values

@@ -16,7 +16,7 @@ import numpy as np
 from ...base import ParameterError, numeric_types
 from ...compiler.ir import Builder, Node
 from ...compiler.primitives.linalg import eye, swap
-from ...dtypes import DType, f64, i32, i64
+from ...core.dtypes import DType, f64, i32, i64
 from ..params import Double, Enum, Values
 from ..record import operator, sample
 from .application import np_function_or_host

@@ -6,7 +6,7 @@ from __future__ import annotations
 import inspect
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from ...provenance import advice
+from ...core.source_location import advice
 from .application import NP, NPX, Application
 
 if TYPE_CHECKING:

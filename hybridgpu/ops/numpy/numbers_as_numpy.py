@@ -13,7 +13,7 @@ import numpy as np
 
 from ...base import ParameterError
 from ...compiler.ir import Builder, Node
-from ...dtypes import DType, f16, f32, f64, i32, u8
+from ...core.dtypes import DType, f16, f32, f64, i32, u8
 from ..params import Enum, Int, Param, Values
 from ..record import operator, sample
 from .application import np_function_or_host

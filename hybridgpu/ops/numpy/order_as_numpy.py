@@ -15,7 +15,7 @@ import numpy as np
 
 from ...base import ParameterError, numeric_types
 from ...compiler.ir import Builder, Node
-from ...dtypes import DType, bool_, f64, i64, u8
+from ...core.dtypes import DType, bool_, f64, i64, u8
 from ..params import Axis, Bool, Enum, Floats, Param, Values
 from ..record import operator, sample
 from .application import np_function_or_host

@@ -11,8 +11,8 @@ import numpy as np
 
 from ...base import MXNetError
 from ...compiler.ir import Builder, Node
-from ...dataclass import dataclass, field
-from ...dtypes import i64
+from ...core.dataclass import dataclass, field
+from ...core.dtypes import i64
 from ..params import Double, Enum, Param, Text, Values
 from ..record import operator, sample, shape_text
 from .application import np_function

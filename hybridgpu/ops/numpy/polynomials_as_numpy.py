@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from ... import recording
 from ...base import ParameterError, numeric_types
 from ...compiler.ir import Builder, Node
-from ...dtypes import DType, dtype_of, f32, f64
+from ...core import autograd_state
+from ...core.dtypes import DType, dtype_of, f32, f64
 from ..params import Bool, Double, Enum, Floats, Int, Values
 from ..record import operator, sample
 from .application import np_function_or_host
@@ -136,7 +136,7 @@ def np_correlate(F: Any, a: Any, v: Any, mode: str = "valid") -> Any:
 
 def _without_zeros(F: Any, x: Any) -> Any:
     """A polynomial without leading zeros, as NumPy has them; in a graph, whose shapes are fixed, they stay."""
-    if F.symbolic or recording.state.trace is not None:
+    if F.symbolic or autograd_state.state.trace is not None:
         return x
     if x.ndim != 1 or not x.size:
         raise ParameterError("Polynomial must be 1d only.")

@@ -13,7 +13,7 @@ import numpy as np
 
 from ...base import ParameterError, numeric_types
 from ...compiler.ir import Builder, Node
-from ...dtypes import DType, dtype_of, f64, i64
+from ...core.dtypes import DType, dtype_of, f64, i64
 from ..params import Bool, Double, Enum, Int, Values
 from ..record import operator, sample
 from .application import ArrayOrNumber, np_function_or_host

@@ -10,10 +10,10 @@ from typing import Any
 from ...base import MXNetError, integer_types
 from ...compiler.ir import Builder, Node
 from ...compiler.ir.graph import broadcast_shapes
+from ...hints.op_errors import refusal
 from ..linear import need_float
 from ..params import Int, Shape, Values
 from ..record import operator, sample, shape_text
-from ..refusal import refusal
 from .application import np_function
 from .ufuncs import check_keywords
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from ...base import MXNetError
 from ...compiler.ir import Builder, Node
-from ...dtypes import DType, bool_, f32, i64
+from ...core.dtypes import DType, bool_, f32, i64
 from ..elementwise import need_number, root_flat_at_zero, truth
 from ..params import Axis, Bool, Double, Dtype, Int, Param, Values
 from ..record import operator, sample

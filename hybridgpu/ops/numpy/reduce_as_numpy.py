@@ -14,7 +14,7 @@ import numpy as np
 
 from ...base import ParameterError
 from ...compiler.ir import Builder, Node
-from ...dtypes import DType, bool_, i64, u8
+from ...core.dtypes import DType, bool_, i64, u8
 from ..params import Axis, Bool, Int, Param, Values
 from ..record import operator, sample
 from .application import ArrayOrNumber, np_function_or_host

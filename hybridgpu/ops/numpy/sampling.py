@@ -15,8 +15,8 @@ import numpy as np
 
 from ...base import MXNetError, ParameterError
 from ...compiler.ir import Builder, Node
-from ...dataclass import dataclass
-from ...dtypes import DType, bool_, f32, f64, i64
+from ...core.dataclass import dataclass
+from ...core.dtypes import DType, bool_, f32, f64, i64
 from ..create import CTX, _uniform01
 from ..linear import need_float
 from ..params import REQUIRED, Bool, Dtype, Float, Floats, Int, Param, Position, Shape, Values

@@ -9,7 +9,7 @@ import numpy as np
 
 from ...base import MXNetError, ParameterError
 from ...compiler.ir import Builder, Node
-from ...dtypes import bool_
+from ...core.dtypes import bool_
 from ..elementwise import scalar_node
 from ..params import Bool, Double, Shape, Values
 from ..record import operator, sample

@@ -10,7 +10,7 @@ from typing import Any
 
 from ...base import MXNetError, ParameterError, numeric_types
 from ...compiler.ir import Builder, Node
-from ...dtypes import DType, bool_, f32, f64, i64
+from ...core.dtypes import DType, bool_, f32, f64, i64
 from ..params import Axis, Bool, Double, Enum, Int, Values
 from ..record import operator, sample, shape_text
 from .application import np_function

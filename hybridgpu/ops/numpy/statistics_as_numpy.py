@@ -14,7 +14,7 @@ import numpy as np
 
 from ...base import ParameterError
 from ...compiler.ir import Builder, Node
-from ...dtypes import DType, f64, i64
+from ...core.dtypes import DType, f64, i64
 from ..params import Bool, Double, Dtype, Int, Param, Values
 from ..record import operator, sample
 from .application import ArrayOrNumber, np_function_or_host

@@ -10,7 +10,7 @@ import numpy as np
 
 from ...compiler.ir import Builder, Node
 from ...context import current_context
-from ...dtypes import f32, f64
+from ...core.dtypes import f32, f64
 from ..create import CTX
 from ..params import Dtype, Int, Values
 from ..record import operator, sample

@@ -9,10 +9,10 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from ...context import Context, current_context
+from ...core.autograd_state import history, state
+from ...core.pytree import Static
 from ...ndarray.binding_version import epoch
 from ...ndarray.ndarray import NDArray
-from ...nested import Static
-from ...recording import history, state
 from ...util import _everywhere as np_everywhere
 from ...util import _flags as np_flags
 from ...util import is_np_array, is_np_shape

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 from ...base import MXNetError
 from ...compiler.program import KernelStep
-from ...dataclass import dataclass, field
-from ...locks import Lock
-from ...name_table import NameTable
-from ...settings import debug_level, dump_folder
+from ...core.dataclass import dataclass, field
+from ...core.fork_safe_lock import Lock
+from ...core.name_table import NameTable
+from ...core.settings import debug_level, dump_folder
 from .explain import annotated, counted, size
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from itertools import groupby
 from typing import Any
 
 from ...compiler.program import KernelStep, LibraryStep, Program
-from ...dataclass import dataclass
+from ...core.dataclass import dataclass
 
 __all__ = [
     "Cut",

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ...namespaces import Functions, Namespace, importable
+from ...frontend.namespaces import Functions, Namespace, importable
 
 
 def _application() -> Any:

@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from ...context import current_context
-from ...misplaced import in_graph
+from ...hints.tracing import in_graph
 from ...ops.functions import registered, spelled_hint
 from ...ops.numpy import Application
 from ..compose import check_kind, make_node

@@ -9,9 +9,9 @@ from typing import Any, NoReturn
 import numpy as np
 
 from ...base import NotImplementedForSymbol, shown
+from ...core.source_location import advice
 from ...ops.numpy import NP
 from ...ops.numpy.members import Members, order_of_call, shape_of_call
-from ...provenance import advice
 from ..symbol import Group, Symbol
 from .application import SymbolApplication
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ...namespaces import Functions, importable
+from ...frontend.namespaces import Functions, importable
 from ..numpy import _application
 
 _functions = Functions("symbol.numpy_extension", _application, "NPX")

@@ -8,7 +8,7 @@ from typing import Any
 from compiler.cases.table import case
 
 from hybridgpu.compiler.ir import Builder, Node
-from hybridgpu.dtypes import from_short
+from hybridgpu.core.dtypes import from_short
 
 
 @case("f32[100,7]", "f32[7]")

@@ -8,7 +8,7 @@ from typing import Any
 from compiler.cases.table import case
 
 from hybridgpu.compiler.ir import Builder, Node
-from hybridgpu.dtypes import f64, from_short
+from hybridgpu.core.dtypes import f64, from_short
 
 
 @case("f32[30,40]")

@@ -8,7 +8,7 @@ from typing import Any
 from compiler.cases.table import case
 
 from hybridgpu.compiler.ir import Builder, Node
-from hybridgpu.dtypes import from_short
+from hybridgpu.core.dtypes import from_short
 
 
 def _normalised(b: Builder, x: Node, gamma: Node, beta: Node, axes: tuple[int, ...]) -> Any:

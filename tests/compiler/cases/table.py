@@ -11,7 +11,7 @@ import numpy as np
 from hybridgpu.compiler.ir import Graph, Node, tensor_type
 from hybridgpu.compiler.primitives import builder
 from hybridgpu.compiler.target import CUDA, Target, cuda_target
-from hybridgpu.dtypes import from_short
+from hybridgpu.core.dtypes import from_short
 
 Case = tuple[Callable[..., Any], tuple[str, ...]]
 CASES: dict[str, Case] = {}

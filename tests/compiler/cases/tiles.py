@@ -10,7 +10,7 @@ from compiler.cases.rows import softmax
 from compiler.cases.table import case
 
 from hybridgpu.compiler.ir import Builder, Node
-from hybridgpu.dtypes import from_short
+from hybridgpu.core.dtypes import from_short
 
 
 @case("f32[45,70]", "f32[70]", "f32[70,45]")

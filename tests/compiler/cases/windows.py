@@ -8,7 +8,7 @@ from typing import Any
 from compiler.cases.table import case
 
 from hybridgpu.compiler.ir import Builder, Node
-from hybridgpu.dtypes import i64
+from hybridgpu.core.dtypes import i64
 
 
 def spread_windows(

@@ -10,7 +10,7 @@ import numpy as np
 
 from .... import ndarray as nd
 from ....context import Context
-from ....dataclass import dataclass
+from ....core.dataclass import dataclass
 from ....gluon import HybridBlock
 
 __all__ = ["Case", "Suite", "filled"]

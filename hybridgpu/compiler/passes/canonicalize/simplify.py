@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from ....dtypes import bool_
+from ....core.dtypes import bool_
 from ...ir.graph import Builder, Graph, Node, to_scalar
 from ...ir.types import tensor_type
 from ...primitives import TABLE

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Sequence
 from math import prod
 
-from ....dataclass import dataclass
+from ....core.dataclass import dataclass
 from ...devices.gpu import GpuConstants
 from ...ir.graph import Builder, Graph, Node
 from ...ir.indexing import Expr, Index, const

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from math import prod
 
-from ....dataclass import dataclass
+from ....core.dataclass import dataclass
 from ...devices.cpu import CpuConstants
 from ...ir.graph import Node
 from ...ir.indexing import Var, all_vars

@@ -16,7 +16,7 @@ from functools import partial
 from itertools import takewhile
 from math import prod
 
-from ....dataclass import dataclass
+from ....core.dataclass import dataclass
 from ...ir.graph import Graph, Node
 from ...ir.indexing import Expr, Index, Var, all_vars, linearize, of_var
 from ...primitives.views import RESHAPES, strip_views

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from math import prod
 
-from ....dataclass import dataclass, field
+from ....core.dataclass import dataclass, field
 from ...ir.graph import Node
 from ...ir.indexing import (
     ZERO,

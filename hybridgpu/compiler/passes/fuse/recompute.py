@@ -13,8 +13,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable
 from math import prod
 
-from ....dataclass import dataclass
-from ....dtypes import DType, f32
+from ....core.dataclass import dataclass
+from ....core.dtypes import DType, f32
 from ...devices.cpu import CpuConstants
 from ...ir.graph import Node
 from ...primitives.views import SIMPLE_VIEWS

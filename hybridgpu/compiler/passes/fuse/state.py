@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ....dataclass import dataclass, field
+from ....core.dataclass import dataclass, field
 from ...ir.graph import Graph, Node
 from ...ir.indexing import Index
 from ...target import Target

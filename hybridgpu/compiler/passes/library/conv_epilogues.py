@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 
-from ....dataclass import dataclass
+from ....core.dataclass import dataclass
 from ...ir.graph import Builder, Graph, Node, constant_nodes
 from ...primitives import TABLE
 from ...primitives.conv import is_forward

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ....dataclass import dataclass
+from ....core.dataclass import dataclass
 from ...ir.graph import Builder, Graph, Node
 from ...primitives import TABLE
 from ...primitives.views import SIMPLE_VIEWS, strip_views

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
-from ....dataclass import dataclass
+from ....core.dataclass import dataclass
 from ...ir.graph import Node
 from .arena_offsets import GOOD_ENOUGH, allocate, peak_live
 from .buffer_reuse import reuse_buffers

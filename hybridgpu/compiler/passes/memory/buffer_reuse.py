@@ -17,7 +17,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from ....dataclass import dataclass, field
+from ....core.dataclass import dataclass, field
 from ...devices.cpu import CpuConstants
 from .arena_offsets import ALIGNMENT
 from .step_order import MIN_PEAK_BYTES

@@ -14,7 +14,7 @@ from heapq import heappop, heappush
 from itertools import pairwise
 from types import MappingProxyType
 
-from ....dataclass import dataclass
+from ....core.dataclass import dataclass
 from ...devices.cpu import CpuConstants
 from ...ir.graph import Node
 

@@ -14,7 +14,7 @@ from functools import reduce
 from itertools import product
 from math import prod
 
-from ....dtypes import bool_, i32
+from ....core.dtypes import bool_, i32
 from ...ir.graph import Builder, Graph, Node
 from ...primitives import TABLE
 from ...target import Target

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ....dtypes import f32
+from ....core.dtypes import f32
 from ...ir.graph import Builder, Graph, Node
 from ..rewrite import rewrite
 

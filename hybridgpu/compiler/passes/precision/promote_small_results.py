@@ -8,7 +8,7 @@ dozens of elements costs next to nothing in four bytes. What is as large as arra
 
 from __future__ import annotations
 
-from ....dtypes import f32
+from ....core.dtypes import f32
 from ...ir.graph import Builder, Graph, Node
 from ..concat.split_wide_concats import NO_RECOMPUTE
 from ..rewrite import rewrite

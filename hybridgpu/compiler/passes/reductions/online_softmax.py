@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from math import inf
 
-from ....dataclass import dataclass
+from ....core.dataclass import dataclass
 from ...ir.graph import Builder, Graph, Node
 from ...primitives.views import RESHAPES, strip_views
 from ...target import Target

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Iterator
 from math import prod
 
-from ....dataclass import dataclass
+from ....core.dataclass import dataclass
 from ...devices.cpu import CpuConstants
 from ...devices.gpu import GpuConstants
 from ...ir.graph import Builder, Node

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 from math import prod
 
-from ....dataclass import dataclass
+from ....core.dataclass import dataclass
 from ...ir.graph import Node
 from ...size_buckets import bucket, length_bucket
 from ...target import Target

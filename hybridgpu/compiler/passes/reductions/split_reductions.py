@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ....dtypes import DType
+from ....core.dtypes import DType
 from ...ir.graph import Builder, Graph, Node
 from ...ir.indexing import Var
 from ...target import Target

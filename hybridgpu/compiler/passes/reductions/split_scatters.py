@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import replace
 from math import prod
 
-from ....dtypes import f32
+from ....core.dtypes import f32
 from ...ir.graph import Builder, Graph, Node
 from ...target import Target
 from ..rewrite import rewrite

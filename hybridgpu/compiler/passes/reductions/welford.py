@@ -16,8 +16,8 @@ from __future__ import annotations
 
 from math import prod
 
-from ....dataclass import dataclass
-from ....dtypes import i32
+from ....core.dataclass import dataclass
+from ....core.dtypes import i32
 from ...ir.graph import Builder, Graph, Node
 from ...target import Target
 from ..rewrite import rewrite

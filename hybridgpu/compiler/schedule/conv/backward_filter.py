@@ -18,8 +18,8 @@ from functools import lru_cache
 from math import prod
 from typing import Any
 
-from ....dataclass import dataclass
-from ....dtypes import DType, f32
+from ....core.dataclass import dataclass
+from ....core.dtypes import DType, f32
 from ...devices.cpu import CpuConstants
 from ...ir.graph import Node, Params
 from ...target import Target

@@ -15,7 +15,7 @@ from functools import lru_cache
 from math import prod
 from typing import Any
 
-from ....dataclass import dataclass
+from ....core.dataclass import dataclass
 from ...devices.cpu import CpuConstants
 from ...ir.graph import Node
 from ...ir.indexing import Expr, Index, Var

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from math import prod
 
-from ....dataclass import dataclass
+from ....core.dataclass import dataclass
 from ...ir.graph import Node
 from ...ir.indexing import Var, linearize, of_var, view_operands
 from ...primitives.views import PERMUTING_VIEWS

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from math import prod
 
-from ....dataclass import dataclass
+from ....core.dataclass import dataclass
 from ...ir.indexing import Index, Var
 from ...passes.fuse.conv_pool import lanes_per_window
 from ..kernel import COMBINE, CWriter, Statement, unravel

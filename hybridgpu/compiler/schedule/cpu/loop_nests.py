@@ -12,8 +12,8 @@ from dataclasses import replace
 from itertools import pairwise
 from math import prod
 
-from ....dataclass import dataclass, field
-from ....dtypes import DType
+from ....core.dataclass import dataclass, field
+from ....core.dtypes import DType
 from ...devices.cpu import CpuConstants
 from ...ir.graph import Node
 from ...ir.indexing import Expr, Var, of_var

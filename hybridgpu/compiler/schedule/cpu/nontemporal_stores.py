@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from math import prod
 
-from ....dataclass import dataclass
+from ....core.dataclass import dataclass
 from ...devices.cpu import CpuConstants
 from ...ir.graph import Node
 from ...ir.indexing import ZERO, Expr, Var, of_var

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from ....dataclass import dataclass
+from ....core.dataclass import dataclass
 from ...ir.graph import Node
 from ...passes.fuse.group import Group
 from ...target import Target

@@ -13,7 +13,7 @@ from fractions import Fraction
 from itertools import pairwise
 from math import prod
 
-from ....dataclass import dataclass, field
+from ....core.dataclass import dataclass, field
 from ...ir.graph import Node
 from ...ir.indexing import Expr, Var, linearize, of_var
 from ...size_buckets import next_power_of_two

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from ....dataclass import dataclass, field
+from ....core.dataclass import dataclass, field
 from ...devices.gpu import PORTABLE_CLUSTER
 from ...passes.fuse.column_sums import MAX_SUM_WORDS
 from ...size_buckets import bucket, next_power_of_two

@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from ....dataclass import dataclass
+from ....core.dataclass import dataclass
 from ...target import Target
 
 __all__ = ["RegisterDemand", "blocks_by_registers", "predicted_registers"]

@@ -7,8 +7,8 @@ from dataclasses import replace
 from math import prod
 from typing import Any
 
-from ....dataclass import dataclass, field
-from ....dtypes import f32
+from ....core.dataclass import dataclass, field
+from ....core.dtypes import f32
 from ...ir.graph import Node
 from ...ir.indexing import Expr, Var
 from ...ir.types import tensor_type

@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from ....dataclass import dataclass
-from ....dtypes import DType, f32
+from ....core.dataclass import dataclass
+from ....core.dtypes import DType, f32
 from ...ir.graph import Node
 from ...ir.indexing import ZERO, Expr, IndirectIndex, Var, delinearize, linearize, of_var
 from ...passes.reductions.scatter_cost import THREADS, ScatterConfig, ScatterWorkload, choose_config

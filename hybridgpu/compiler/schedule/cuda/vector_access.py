@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from ....dataclass import dataclass, field
+from ....core.dataclass import dataclass, field
 from ...devices.gpu import GpuConstants
 from ...ir.indexing import ZERO, Expr, IndirectIndex, Quotient, Remainder, Var
 from ..kernel import CWriter, Statement, address

@@ -15,8 +15,8 @@ from dataclasses import replace
 from math import gcd
 from typing import Any
 
-from ....dataclass import dataclass
-from ....dtypes import DType, f32
+from ....core.dataclass import dataclass
+from ....core.dtypes import DType, f32
 from ...ir.graph import Node
 from ...passes.materialize import as_strided
 from ...size_buckets import length_bucket, next_power_of_two

@@ -15,7 +15,7 @@ from dataclasses import replace
 from math import prod
 from typing import TYPE_CHECKING, Any
 
-from ....dataclass import dataclass
+from ....core.dataclass import dataclass
 from ...ir.graph import Node
 from ...ir.indexing import Expr, Var, of_var, substitute
 from ...passes.fuse.group import Group, label

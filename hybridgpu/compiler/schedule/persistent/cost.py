@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ....dataclass import dataclass
+from ....core.dataclass import dataclass
 from ...devices.gpu import GpuConstants
 from ...target import Target
 from ..kernel import Kernel

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from ....dataclass import dataclass, field
-from ....dtypes import DType
+from ....core.dataclass import dataclass, field
+from ....core.dtypes import DType
 from ...ir.graph import Builder, Graph, Node
 from ...primitives import TABLE
 from ...primitives.loop import Part, layout

@@ -20,8 +20,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from heapq import heappop, heappush
 
-from ....dataclass import dataclass
-from ....dtypes import DType
+from ....core.dataclass import dataclass
+from ....core.dtypes import DType
 from ...devices.gpu import GpuConstants
 from ...ir.graph import Node
 from ...passes.fuse.group import Group

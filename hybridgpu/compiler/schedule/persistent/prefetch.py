@@ -18,7 +18,7 @@ from math import prod
 from re import findall
 from typing import Any
 
-from ....dataclass import dataclass, field
+from ....core.dataclass import dataclass, field
 from ...devices.gpu import GpuConstants
 from ...ir.graph import Node
 from ...target import Target

@@ -9,13 +9,13 @@ import sys
 import warnings
 from typing import Any
 
-from ....arguments import unexpected
 from ....context import Context, cpu, gpu, num_gpus
+from ....core.source_location import user_frame
+from ....hints.arguments import unexpected
+from ....hints.gluon import OF_ESTIMATORS
 from ....metric import EvalMetric
 from ....metric import Loss as LossMetric
-from ....provenance import user_frame
 from ...data import DataLoader
-from ...habits import OF_ESTIMATORS
 from ...loss import Loss
 from ...trainer import Trainer
 from .batch_processor import BatchProcessor

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from ....core.source_location import user_frame
 from ....metric import CompositeEvalMetric, EvalMetric
-from ....provenance import user_frame
 from .events import EpochEnd, TrainBegin, TrainEnd
 
 __all__ = ["EarlyStoppingHandler", "comparison", "warn_not_updated", "worst"]

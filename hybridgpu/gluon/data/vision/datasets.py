@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ....base import MXNetError, data_dir
-from ....io.pictures import decode_picture, read_picture
+from ....io.images import decode_picture, read_picture
 from ....ndarray.creation import array
 from ....ndarray.mode import of_mode
 from ....util import is_np_array

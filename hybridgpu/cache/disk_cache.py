@@ -27,11 +27,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from . import scratch
-from .dataclass import dataclass
-from .locks import Lock
-from .provenance import user_frame
-from .settings import lasting_cache, text_of
+from ..core import temp_dirs
+from ..core.dataclass import dataclass
+from ..core.fork_safe_lock import Lock
+from ..core.settings import lasting_cache, text_of
+from ..core.source_location import user_frame
 
 __all__ = ["Store", "Usage", "default_store", "reset_default_store"]
 
@@ -85,7 +85,7 @@ class Store:
     def _verified(self, kind: str, key: str) -> tuple[str, bytes] | None:
         """An entry's file and content if there is one that is what was written."""
         root = self._root()
-        if self._temporary and not scratch.ours(str(root)):
+        if self._temporary and not temp_dirs.ours(str(root)):
             return None  # of the process that forked this one: once that has ended, anybody may make one of this name
         file = self._name(root, kind, key)
         try:
@@ -267,11 +267,11 @@ class Store:
             OSError: there is no place for another one.
         """
         root = self._root()
-        if not self._temporary or scratch.ours(str(root)):
+        if not self._temporary or temp_dirs.ours(str(root)):
             return root
         with self._falling:
-            if not scratch.ours(str(self._root())):  # no other thread was here
-                made = scratch.make()
+            if not temp_dirs.ours(str(self._root())):  # no other thread was here
+                made = temp_dirs.make()
                 if self._fallback is None:
                     self.folder = Path(made)
                 else:
@@ -307,7 +307,7 @@ class Store:
                 stacklevel=user_frame(),
             )
             with contextlib.suppress(OSError):
-                self._fallback = scratch.make()
+                self._fallback = temp_dirs.make()
                 self._temporary = True
 
     @staticmethod
@@ -371,7 +371,7 @@ def _default_folder() -> Path:
     named = text_of("HYBRIDGPU_CACHE_DIR")
     if not lasting_cache():
         try:
-            return Path(scratch.make())
+            return Path(temp_dirs.make())
         except OSError:
             return Path(_NOWHERE)  # nothing can be written: the store finds out, and says so
     if named:

@@ -24,8 +24,8 @@ from __future__ import annotations
 import os
 import warnings
 
-from .base import MXNetError
-from .provenance import user_frame
+from ..base import MXNetError
+from .source_location import user_frame
 
 __all__ = [
     "GRAPH_KERNELS",

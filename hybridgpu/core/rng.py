@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from .context import Context, current_context
-from .locks import Lock
+from ..context import Context, current_context
+from .fork_safe_lock import Lock
 
 __all__ = ["drawing", "next_state", "position", "seed", "set_position"]
 

@@ -14,7 +14,7 @@ import os
 import stat
 from pathlib import Path
 
-from ..base import MXNetError
+from ...base import MXNetError
 
 __all__ = ["replace_file", "write_atomically"]
 

@@ -10,9 +10,9 @@ from functools import lru_cache
 from types import ModuleType
 from typing import Any
 
+from ..ops.functions import find, make_function, names_in
+from ..ops.record import OPERATORS
 from .module_aliases import PackageModule, borrowed
-from .ops.functions import find, make_function, names_in
-from .ops.record import OPERATORS
 
 __all__ = ["NUMPY_MODULES", "Functions", "Namespace", "importable"]
 
@@ -80,7 +80,7 @@ class Functions(PackageModule):
         self._application, self._table, self._prefix = application, table, part and f"{part}."
 
     def _definitions(self) -> dict[str, Callable[..., Any]]:
-        from .ops import numpy
+        from ..ops import numpy
 
         found: dict[str, Callable[..., Any]] = getattr(numpy, self._table)
         return found
@@ -108,7 +108,7 @@ class Functions(PackageModule):
         return function
 
     def _documentation(self, name: str) -> str:
-        from .ops.numpy.documentation import documentation
+        from ..ops.numpy.documentation import documentation
 
         array = "Symbol" if self.__name__.startswith("hybridgpu.symbol.") else "ndarray"
         return documentation(self._prefix + name, self._definitions(), array)
@@ -117,8 +117,8 @@ class Functions(PackageModule):
         """For a name that np lacks: npx has it, or NumPy itself; for one that npx lacks: np has it. Else ''."""
         import numpy
 
-        from .ops.numpy import NP, NPX
-        from .provenance import advice, current_block
+        from ..core.source_location import advice, current_block
+        from ..ops.numpy import NP, NPX
 
         symbolic = self.__name__.startswith("hybridgpu.symbol.")
         if not self._prefix and name in (NPX if self._table == "NP" else NP):
@@ -168,7 +168,7 @@ def _applied(definition: Callable[..., Any], application: Any, name: str, module
             kwargs[first] = kwargs.pop(renamed)
         attributes = kwargs.pop("attr", None) if of_nodes else None
         if attributes:
-            from .attribute import AttrScope
+            from ..attribute import AttrScope
 
             with AttrScope(**attributes):
                 return definition(application, *args, **kwargs)
@@ -176,7 +176,7 @@ def _applied(definition: Callable[..., Any], application: Any, name: str, module
             return definition(application, *args, **kwargs)
         except TypeError as error:
             if kwargs and parameters[-1:] and parameters[-1].kind is not inspect.Parameter.VAR_KEYWORD:
-                from .arguments import add_taken
+                from ..hints.arguments import add_taken
 
                 add_taken(error, name, [p.name for p in parameters], kwargs)
             raise

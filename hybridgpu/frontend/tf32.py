@@ -7,9 +7,9 @@ most, and sums are of float32. From compute capability 8.0 on tensor cores multi
 
 from __future__ import annotations
 
-from .base import MXNetError
-from .ndarray.binding_version import bump
-from .settings import set_tf32
+from ..base import MXNetError
+from ..core.settings import set_tf32
+from ..ndarray.binding_version import bump
 
 __all__ = ["allow_tf32"]
 

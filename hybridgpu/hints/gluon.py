@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ..provenance import advice
+from ..core.source_location import advice
 
 __all__ = [
     "ARGUMENTS",

@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from ..base import MXNetError
-from ..dtypes import dtype_of, from_flag
+from ...base import MXNetError
+from ...core.dtypes import dtype_of, from_flag
 from .atomic import write_atomically
 
 __all__ = ["read_params", "saved_with_np_shape", "write_params"]

@@ -16,25 +16,25 @@ from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, overload
 
 import numpy as np
 
-from . import recording
-from .backends.devices import device_of
-from .base import MXNetError
-from .context import Context
-from .locks import Lock
-from .name import NameManager
-from .ndarray import NDArray
-from .ndarray.apply import numpy_class
-from .ndarray.ndarray import wrap
-from .ndarray.serialization import write_arrays
-from .ndarray.versions import exchanging, is_versioned, pinned
-from .nested import Named, Static, flatten_tree, regroup
-from .provenance import advice, block_scope, place, user_frame
-from .runtime.cached_op import CachedOp
-from .runtime.hybridize_flags import FLAGS, check_flags, manner_of, no_flag
-from .runtime.reports.explain import Explanation
-from .runtime.traced_calls import TracedCalls, static_value
-from .tracing.error import SharedMemoryError, tell_of_sharing
-from .util import is_np_array
+from ..backends.devices import device_of
+from ..base import MXNetError
+from ..context import Context
+from ..core import autograd_state
+from ..core.fork_safe_lock import Lock
+from ..core.pytree import Named, Static, flatten_tree, regroup
+from ..core.source_location import advice, block_scope, place, user_frame
+from ..name import NameManager
+from ..ndarray import NDArray
+from ..ndarray.apply import numpy_class
+from ..ndarray.ndarray import wrap
+from ..ndarray.serialization import write_arrays
+from ..ndarray.versions import exchanging, is_versioned, pinned
+from ..runtime.cached_op import CachedOp
+from ..runtime.hybridize_flags import FLAGS, check_flags, manner_of, no_flag
+from ..runtime.reports.explain import Explanation
+from ..runtime.traced_calls import TracedCalls, static_value
+from ..tracing.error import SharedMemoryError, tell_of_sharing
+from ..util import is_np_array
 
 __all__ = ["HybridFunction", "HybridMethod", "Lowered", "hybridize"]
 
@@ -86,7 +86,7 @@ class _Calls:
 
     def __call__(self, args: tuple[Any, ...]) -> Any:
         """Any call, its arguments by position."""
-        if recording.state.trace is not None:  # it is part of another one's graph
+        if autograd_state.state.trace is not None:  # it is part of another one's graph
             with block_scope(self.name):
                 return self._function()(*args)
         if args and not self._settings.static and all(x.__class__ is np.ndarray for x in args):  # a shorter way

@@ -11,7 +11,7 @@ import struct
 from pathlib import Path
 from typing import BinaryIO
 
-from ..base import MXNetError
+from ...base import MXNetError
 
 __all__ = ["IndexedRecordReader", "read_record", "record_offsets", "write_record"]
 

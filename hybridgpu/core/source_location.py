@@ -11,7 +11,7 @@ from types import FrameType
 
 __all__ = ["advice", "block_scope", "current_block", "mark", "place", "user_frame", "user_line", "user_place"]
 
-_PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _IMPORTS = os.path.dirname(importlib.__file__) + os.sep  # import_module is between a program and what it imports
 
 

@@ -17,8 +17,8 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from ..base import MXNetError
-from ..dtypes import dtype_of
+from ...base import MXNetError
+from ...core.dtypes import dtype_of
 from .atomic import write_atomically
 
 __all__ = ["is_safetensors", "read_safetensors", "write_safetensors"]

@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from ..base import MXNetError
-from ..dtypes import dtype_of
-from ..ndarray import NDArray
-from ..ndarray import array as make_array
+from ...base import MXNetError
+from ...core.dtypes import dtype_of
+from ...ndarray import NDArray
+from ...ndarray import array as make_array
 from .base import DataBatch, DataDesc, DataIter
 
 __all__ = ["CSVIter", "MNISTIter", "MXDataIter"]

@@ -16,7 +16,7 @@ from typing import Any
 
 __all__ = ["BORROWED", "PATHS", "PackageModule", "borrowed", "install"]
 
-_PACKAGE = __name__.rpartition(".")[0]
+_PACKAGE = __name__.partition(".")[0]
 
 #: path of MXNet's -> the modules here that have what it has; itself, if its package makes it when it is asked for
 PATHS = {
@@ -28,8 +28,8 @@ PATHS = {
     "gluon.nn.conv_layers": "gluon.nn.conv gluon.nn.pooling",
     "gluon.rnn.rnn_cell": "gluon.rnn.cells gluon.rnn.combined gluon.rnn.cell_functions gluon.rnn.sequence",
     "image.image": "image.pictures image.augment image.iterator",
-    "io.io": "iterators io",
-    "io.utils": "iterators.arrays iterators.base",
+    "io.io": "io.iterators io",
+    "io.utils": "io.iterators.arrays io.iterators.base",
     "kvstore.base": "kvstore",
     "kvstore.kvstore": "kvstore",
     "ndarray.gen__internal": "ndarray._internal",
@@ -99,7 +99,7 @@ BORROWED: dict[str, str] = {
     "numpy.arrayprint": "set_module=util.set_module",
     "numpy.io": "current_context",
     "numpy_op_signature": "mx_np=numpy mx_npx=numpy_extension",
-    "io": "_init_data=iterators.arrays.init_data _has_instance=iterators.arrays.has_instance",
+    "io": "_init_data=io.iterators.arrays.init_data _has_instance=io.iterators.arrays.has_instance",
     "contrib.amp.loss_scaler": "ag=autograd",
     "contrib.amp.amp": "BucketingModule=module.BucketingModule NDArray Symbol base gpu opt symbol_contrib=symbol.contrib trainer=gluon.trainer",
     "ndarray.sparse": "Context current_context integer_types numeric_types op=ndarray.op NotSupportedForSparseNDArray=base.NotSupportedForSparseNDArray",
@@ -113,7 +113,7 @@ BORROWED: dict[str, str] = {
     "context": "classproperty with_metaclass",
     "contrib.autograd": "string_types",
     "contrib.text.embedding": "base is_np_array vocab",
-    "executor": "ndarray py_str",
+    "executor": "NDArray ndarray py_str",
     "executor_manager": "DataDesc cpu nd",
     "gluon.block": "_indent=gluon.block.indent DeferredInitializationError NDArray Symbol initializer is_np_array load_json ndarray np_array np_shape symbol _flatten=gluon.structure.flatten _regroup=gluon.structure.regrouped",
     "gluon.contrib.cnn.conv_layers": "numeric_types symbol",
@@ -149,8 +149,8 @@ BORROWED: dict[str, str] = {
     "image.detection": "io is_np_array nd numeric_types recordio *=image.image",
     "image.image": "io is_np_array numeric_types recordio",
     "initializer": "NDArray is_np_array load=ndarray.utils.load ndarray random string_types",
-    "io.io": "_init_data=iterators.arrays.init_data _has_instance=iterators.arrays.has_instance NDArray array=ndarray.utils.array py_str CSRNDArray=ndarray.sparse.CSRNDArray",
-    "io.utils": "_init_data=iterators.arrays.init_data _has_instance=iterators.arrays.has_instance array=ndarray.utils.array CSRNDArray=ndarray.sparse.CSRNDArray array=ndarray.array",
+    "io.io": "_init_data=io.iterators.arrays.init_data _has_instance=io.iterators.arrays.has_instance NDArray array=ndarray.utils.array py_str CSRNDArray=ndarray.sparse.CSRNDArray",
+    "io.utils": "_init_data=io.iterators.arrays.init_data _has_instance=io.iterators.arrays.has_instance array=ndarray.utils.array CSRNDArray=ndarray.sparse.CSRNDArray array=ndarray.array",
     "kvstore.base": "string_types",
     "kvstore.kvstore": "opt py_str",
     "metric": "ndarray numeric_types registry string_types",
@@ -212,7 +212,7 @@ class PackageModule(ModuleType):
                 return value
             if sys._getframe(1).f_code.co_name == "_handle_fromlist":  # 'from' looks again behind the submodules
                 raise AttributeError(name)
-            from .hints.foreign_names import hint
+            from ..hints.foreign_names import hint
 
             if text := hint(path):
                 message = f"module '{self.__name__}' has no attribute '{name}'\n{text}"

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ..ndarray import NDArray
-from ..ndarray import array as make_array
+from ...ndarray import NDArray
+from ...ndarray import array as make_array
 from .base import DataBatch, DataDesc, DataIter, described
 
 __all__ = ["NDArrayIter"]

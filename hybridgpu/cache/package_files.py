@@ -15,7 +15,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
-from .base import BEGUN
+from ..base import BEGUN
 
 __all__ = ["Notes", "kernels_folder", "kernels_hash", "sources_hash", "templates_folder"]
 
@@ -25,20 +25,21 @@ _SETTLED = 2.0  #: seconds after which a file's time tells of every change: file
 @lru_cache
 def _package() -> str:
     """Where our modules lie."""
-    return os.path.dirname(os.path.abspath(__file__))
+    return os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
 @lru_cache
 def _linked() -> bool:
     """Whether we are reached through links."""
-    return os.path.islink(_package()) or os.path.islink(__file__)
+    return any(map(os.path.islink, (_package(), os.path.dirname(__file__), __file__)))
 
 
 @lru_cache
 def _folder(name: str) -> str:
     here = _package()
     if _linked():  # what lies beside us does so where the links lead
-        places = [here, linked := os.path.dirname(os.path.realpath(__file__)), os.path.dirname(linked)]
+        linked = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
+        places = [here, linked, os.path.dirname(linked)]
     else:
         places = [here, os.path.dirname(here)]
     for place in places:
@@ -58,7 +59,7 @@ def kernels_folder() -> Path:
 
 
 class Notes(Protocol):
-    """What remembers between processes (:class:`hybridgpu.store.Store`)."""
+    """What remembers between processes (:class:`hybridgpu.cache.disk_cache.Store`)."""
 
     def get(self, kind: str, key: str) -> bytes | None: ...
 
@@ -140,7 +141,7 @@ def _hash_all(notes: Notes | None) -> dict[str, str]:
     if not _found:
         package = _package()
         folders = [(f"{package}{os.sep}{name}", ".py") for name in ("ops", "compiler", "symbol")]
-        modules = [(package, "dtypes.py"), (package, "dataclass.py")]
+        modules = [(f"{package}{os.sep}core", name) for name in ("dtypes.py", "dataclass.py")]
         runtime = [
             (f"{package}{os.sep}runtime", name)
             for name in ("compilation.py", "recorded_program.py", "optimizer_programs.py")

@@ -8,16 +8,16 @@ from collections.abc import Mapping, Sequence
 from math import prod
 from typing import Any
 
-from .base import MXNetError
-from .context import Context
-from .dtypes import dtype_of
-from .executor import Executor
-from .ndarray.ndarray import NDArray
-from .ndarray.placing import zeros_on
-from .symbol.inference import Inference, type_propagation
-from .symbol.node import topological
-from .symbol.placement import variable_contexts
-from .symbol.symbol import Symbol
+from ..base import MXNetError
+from ..context import Context
+from ..core.dtypes import dtype_of
+from ..ndarray.ndarray import NDArray
+from ..ndarray.placing import zeros_on
+from ..symbol.inference import Inference, type_propagation
+from ..symbol.node import topological
+from ..symbol.placement import variable_contexts
+from ..symbol.symbol import Symbol
+from . import Executor
 
 __all__ = ["bind", "simple_bind"]
 

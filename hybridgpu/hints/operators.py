@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from .provenance import advice
+from ..core.source_location import advice
 
 __all__ = ["refuse"]
 

@@ -9,30 +9,30 @@ from typing import Any
 
 import numpy as np
 
-from . import recording
-from .backends.devices import device_of
-from .backends.writes import assign
-from .base import MXNetError
-from .compiler.ir.types import TensorType
-from .context import Context
-from .dtypes import DType, f32
-from .generator import position, set_position
-from .ndarray.ndarray import NDArray, allocate, wrap
-from .ndarray.placing import zeros_on
-from .ndarray.tape import backward
-from .recording import GradientInfo
-from .runtime.cached_op import CachedOp
-from .runtime.compilation import Compiled, compiled
-from .runtime.graph_breaks import ends_program
-from .runtime.interpreter import Steps
-from .runtime.recorded_program import Training, TrainingCall, training_program
-from .settings import numeric_mode, tf32
-from .symbol.inference import Inference
-from .symbol.lowering import structure
-from .symbol.node import SymbolNode, topological
-from .symbol.placement import head_contexts
-from .symbol.symbol import Symbol
-from .util import is_np_shape
+from ..backends.devices import device_of
+from ..backends.writes import assign
+from ..base import MXNetError
+from ..compiler.ir.types import TensorType
+from ..context import Context
+from ..core import autograd_state
+from ..core.autograd_state import GradientInfo
+from ..core.dtypes import DType, f32
+from ..core.rng import position, set_position
+from ..core.settings import numeric_mode, tf32
+from ..ndarray.ndarray import NDArray, allocate, wrap
+from ..ndarray.placing import zeros_on
+from ..ndarray.tape import backward
+from ..runtime.cached_op import CachedOp
+from ..runtime.compilation import Compiled, compiled
+from ..runtime.graph_breaks import ends_program
+from ..runtime.interpreter import Steps
+from ..runtime.recorded_program import Training, TrainingCall, training_program
+from ..symbol.inference import Inference
+from ..symbol.lowering import structure
+from ..symbol.node import SymbolNode, topological
+from ..symbol.placement import head_contexts
+from ..symbol.symbol import Symbol
+from ..util import is_np_shape
 
 __all__ = ["Executor"]
 
@@ -233,8 +233,8 @@ class Executor:
         return inputs
 
     def _evaluate(self, is_train: bool, record: bool) -> list[NDArray]:
-        old = recording.state.recording, recording.state.training
-        recording.state.recording, recording.state.training = record, is_train
+        old = autograd_state.state.recording, autograd_state.state.training
+        autograd_state.state.recording, autograd_state.state.training = record, is_train
         try:
             inputs = self._here(record)
             if self._stages is not None:
@@ -243,7 +243,7 @@ class Executor:
             wanted = tuple(x._autograd is not None for x in inputs)
             return self._run(inputs, is_train, wanted, interpreted=self._calls <= _COMPILE_AFTER)
         finally:
-            recording.state.recording, recording.state.training = old
+            autograd_state.state.recording, autograd_state.state.training = old
 
     def _run(self, inputs: list[NDArray], is_train: bool, wanted: tuple[bool, ...], interpreted: bool) -> list[NDArray]:
         """By the compiled program, or operator by operator: an executor that runs a few times only is not worth a compilation."""

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..ndarray import NDArray
+from ...ndarray import NDArray
 
 __all__ = ["DataBatch", "DataDesc", "DataIter"]
 

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from .base import MXNetError
-from .provenance import advice, user_place
+from ..base import MXNetError
+from ..core.source_location import advice, user_place
 
 __all__ = ["in_array_code", "in_graph", "is_symbol", "numpy_call", "through_numpy"]
 
@@ -40,7 +40,7 @@ def _is_parameter(x: Any) -> bool:
 
 def in_graph(x: Any) -> str:
     """For what is neither Symbol nor number where a Symbol is wanted: a line for the end of the error, or ''."""
-    from .util import is_np_array
+    from ..util import is_np_array
 
     functions = "F.np" if is_np_array() else "F"
     if _is_parameter(x):

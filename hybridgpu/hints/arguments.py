@@ -7,7 +7,7 @@ import inspect
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
-from .provenance import advice
+from ..core.source_location import advice
 
 __all__ = ["SPELLED", "add_taken", "meant", "taken_by", "unexpected"]
 

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 from ..base import MXNetError
 from ..compiler.ir.types import TensorType
-from ..dtypes import DType
+from ..core.dtypes import DType
 
 if TYPE_CHECKING:
-    from .params import Values
-    from .record import Operator
+    from ..ops.params import Values
+    from ..ops.record import Operator
 
 __all__ = ["Given", "about_types", "add_details", "differing_types", "hand_on", "refusal", "shape_of"]
 
@@ -112,7 +112,7 @@ def _function(op: Operator) -> str:
     """How users call an operator of np, whose name they do not write."""
     if not op.name.startswith(("_np_", "_npi_")):
         return ""
-    from .numpy import NP
+    from ..ops.numpy import NP
 
     word = op.name.removeprefix("_np_").removeprefix("_npi_").removesuffix("_scalar")
     for name in (word, f"random.{word}", f"linalg.{word}", word[1:] if word[0] == "r" else ""):

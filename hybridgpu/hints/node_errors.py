@@ -4,11 +4,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from ..base import MXNetError
 from ..ops import OPERATORS
-from ..ops.refusal import Given, add_details, hand_on, shape_of
-from .node import SymbolNode
+from .op_errors import Given, add_details, hand_on, shape_of
+
+if TYPE_CHECKING:
+    from ..symbol.node import SymbolNode
 
 __all__ = ["fault", "origin"]
 

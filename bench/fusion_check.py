@@ -45,7 +45,7 @@ from hybridgpu.compiler.primitives import TABLE, builder
 from hybridgpu.compiler.target import CPU
 from hybridgpu.core.dtypes import from_short
 from hybridgpu.gluon.model_zoo import vision
-from hybridgpu.runtime.recorded_program import Training
+from hybridgpu.runtime.recorded_program import RecordedProgram
 from hybridgpu.symbol.lowering import lower_symbol
 from hybridgpu.symbol.symbol import Symbol
 
@@ -289,7 +289,7 @@ def graphs(
     if not backward:
         yield name, lower_symbol(out, types, False)
         return
-    training = Training(out, [types[n] for n in inputs], True, tuple(n in out.list_arguments() for n in inputs))
+    training = RecordedProgram(out, [types[n] for n in inputs], True, tuple(n in out.list_arguments() for n in inputs))
     derivative: list[Any] = []
     training._follow(training._plan(derivative))
     yield f"{name} forward", training._forward_graph(derivative)

@@ -28,7 +28,7 @@ from hybridgpu.compiler.program import LibraryStep, Program  # noqa: E402
 from hybridgpu.compiler.target import CPU, CUDA, Target  # noqa: E402
 from hybridgpu.core.dtypes import from_short  # noqa: E402
 from hybridgpu.gluon.model_zoo import vision  # noqa: E402
-from hybridgpu.runtime.recorded_program import Training  # noqa: E402
+from hybridgpu.runtime.recorded_program import RecordedProgram  # noqa: E402
 from hybridgpu.symbol.lowering import lower_symbol  # noqa: E402
 from hybridgpu.symbol.symbol import Symbol  # noqa: E402
 
@@ -55,7 +55,7 @@ def trained(name: str, target: Target, batch: int) -> Iterator[tuple[str, Progra
     names = symbol.list_inputs()
     states = set(symbol.list_auxiliary_states())
     wanted = tuple(n != "data" and n not in states for n in names)
-    training = Training(symbol, [types[n] for n in names], True, wanted)
+    training = RecordedProgram(symbol, [types[n] for n in names], True, wanted)
     derivative: list = []
     training._follow(training._plan(derivative))
     yield "forward", compile_graph(training._forward_graph(derivative), target)

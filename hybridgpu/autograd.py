@@ -132,7 +132,7 @@ def get_symbol(x: NDArray) -> Any:
         MXNetError: it was not recorded, or contains calls that are no operators (indexing, ``Function``).
     """
     from .name import NameManager
-    from .runtime.recorded_program import TrainingCall
+    from .runtime.recorded_program import RecordedCall
     from .symbol.node import Entry, SymbolNode
     from .symbol.symbol import Symbol
 
@@ -150,7 +150,7 @@ def get_symbol(x: NDArray) -> Any:
                 inputs.append(leaves.setdefault(key, (SymbolNode(None, f"var{len(leaves)}", {}), 0)))
             else:
                 inputs.append(made[id(i.node)][i.index])
-        if isinstance(node, TrainingCall):
+        if isinstance(node, RecordedCall):
             graph = copy.deepcopy(node.program.symbol)
             graph._replace(dict(zip(graph.list_inputs(), inputs, strict=True)))
             made[id(node)] = graph._heads

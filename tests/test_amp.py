@@ -16,7 +16,7 @@ from hybridgpu.contrib import amp
 from hybridgpu.core.dtypes import bf16, f16, f32
 from hybridgpu.gluon import nn
 from hybridgpu.ops import OPERATORS
-from hybridgpu.runtime.recorded_program import Training
+from hybridgpu.runtime.recorded_program import RecordedProgram
 
 F16 = np.float16
 
@@ -206,7 +206,7 @@ def programs(symbol, shape):
     types = {n: tensor_type(tuple(s), f32) for n, s in zip(names, [*arguments, *states], strict=True)}
     inputs = symbol.list_inputs()
     learned = {*symbol.list_arguments()} - {"data"}
-    training = Training(symbol, [types[n] for n in inputs], True, tuple(n in learned for n in inputs))
+    training = RecordedProgram(symbol, [types[n] for n in inputs], True, tuple(n in learned for n in inputs))
     derivative: list = []
     training._follow(training._plan(derivative))
     return [compile_graph(g, CUDA) for g in (training._forward_graph(derivative), derivative[0].graph)]

@@ -24,9 +24,9 @@ from ..ndarray.placing import zeros_on
 from ..ndarray.tape import backward
 from ..runtime.cached_op import CachedOp
 from ..runtime.compilation import Compiled, compiled
-from ..runtime.graph_breaks import ends_program
-from ..runtime.interpreter import Steps
-from ..runtime.recorded_program import Training, TrainingCall, training_program
+from ..runtime.graph_breaks import is_graph_break
+from ..runtime.interpreter import NodeInterpreter
+from ..runtime.recorded_program import RecordedCall, RecordedProgram, recorded_program
 from ..symbol.inference import Inference
 from ..symbol.lowering import structure
 from ..symbol.node import SymbolNode, topological
@@ -83,11 +83,11 @@ class Executor:
         self._results: list[NDArray] | None = None
         self._monitor: tuple[Callable[..., None], bool] | None = None
         self._watched: Callable[[], bool] = lambda: False
-        self._steps: Steps | None = None
-        self._programs: dict[Any, Compiled | Training] = {}
+        self._steps: NodeInterpreter | None = None
+        self._programs: dict[Any, Compiled | RecordedProgram] = {}
         # operators that end programs run between compiled ones
         self._stages: CachedOp | None = None
-        if any(map(ends_program, topological(symbol._heads))):
+        if any(map(is_graph_break, topological(symbol._heads))):
             self._stages = CachedOp(symbol, symbol.list_inputs(), {}, self._name(), numeric=self._numeric)
         self._calls = self._position = 0
         self._needs_heads = True
@@ -250,8 +250,8 @@ class Executor:
         types = [x._type.tensor for x in inputs]
         if any(wanted):
             program = self._trained(types, is_train, wanted, interpreted)
-            first = len(types) + len(program.kept)
-            self._needs_heads = any(k >= first for k in program.takes)
+            first = len(types) + len(program.residuals)
+            self._needs_heads = any(k >= first for k in program.input_map)
             return program.call(inputs, self._ctx)
         made = self._compiled(types, is_train, interpreted)
         return made.run(inputs, self._ctx)
@@ -275,11 +275,11 @@ class Executor:
 
     def _trained(
         self, types: list[TensorType], is_train: bool, wanted: tuple[bool, ...], interpreted: bool = False
-    ) -> Training:
+    ) -> RecordedProgram:
         key = (tuple(types), is_train, is_np_shape(), wanted, interpreted, tf32())
         found = self._programs.get(key)
         if found is None:
-            found = self._programs[key] = training_program(
+            found = self._programs[key] = recorded_program(
                 self._symbol,
                 types,
                 is_train,
@@ -292,7 +292,7 @@ class Executor:
                 self._numeric,
                 interpreted,
             )
-        assert isinstance(found, Training)
+        assert isinstance(found, RecordedProgram)
         return found
 
     def _name(self) -> str:
@@ -350,7 +350,7 @@ class Executor:
         backward([r for r, _ in pairs], [g for _, g in pairs], None, True, False, is_train)
         for r in results:  # the graph stays, for another pass; but no copies of weights that are updated now
             node = r._autograd.node if r._autograd is not None else None
-            if isinstance(node, TrainingCall):
+            if isinstance(node, RecordedCall):
                 node.mark.close()
         self._move_back([(near, g) for near, g, _ in self._moved_gradients])
         self._move_back(self._moved_states)
@@ -466,7 +466,7 @@ class Executor:
                     seen.append((source.name, (source, k)))
                 seen.append((f"{node.name}_{name}", (source, k)))
             seen += [(node.output_name(k), (node, k)) for k in range(node.num_outputs)]  # hidden ones too
-        steps = Steps(self._symbol, inputs, is_train, self._ctx)
+        steps = NodeInterpreter(self._symbol, inputs, is_train, self._ctx)
         for name, (node, k) in seen:
             value = steps.values.get((node, k))
             # hidden results of what ends programs are not there, and scratch memory of MXNet's is empty here
@@ -509,7 +509,7 @@ class Executor:
         forward, backward = programs.forward.program, programs.backward and programs.backward.program
         if forward is None:
             return None
-        visible = programs.heads + len(programs.late) + len(programs.early)
+        visible = programs.heads + len(programs.backward_writes) + len(programs.forward_writes)
         kept = sum(t.nbytes for t in programs.forward.outputs[visible:])
         return kept + forward.arena_bytes + (backward.arena_bytes if backward else 0)
 

@@ -30,7 +30,7 @@ from ..ndarray.ndarray import wrap
 from ..ndarray.serialization import write_arrays
 from ..ndarray.versions import exchanging, is_versioned, pinned
 from ..runtime.cached_op import CachedOp
-from ..runtime.hybridize_flags import FLAGS, check_flags, manner_of, no_flag
+from ..runtime.hybridize_flags import FLAGS, call_options, check_flags, no_flag
 from ..runtime.reports.explain import Explanation
 from ..runtime.traced_calls import TracedCalls, static_value
 from ..tracing.error import SharedMemoryError, tell_of_sharing
@@ -79,7 +79,7 @@ class _Calls:
 
     def __init__(self, function: Callable[[], Callable[..., Any]], name: str, settings: _Settings) -> None:
         self._function, self.name, self._settings = function, name, settings
-        self.traced = TracedCalls(name, settings.manner)
+        self.traced = TracedCalls(name, settings.options)
         self.fast: Callable[..., Any] | None = None
         self._statics: set[Any] | None = set()
         self._told = False  #: that arguments shared memory
@@ -223,7 +223,7 @@ class _Settings:
             if name not in FLAGS:
                 raise MXNetError(no_flag(name))
         check_flags(flags)
-        self.manner = manner_of(flags)
+        self.options = call_options(flags)
         self.flags = flags
         try:
             self.signature: inspect.Signature | None = inspect.signature(function)
@@ -378,7 +378,7 @@ class _Callable(Generic[P, R]):
             RuntimeError: there was no call yet.
         """
         op = self._last("source()")
-        last = op._latest or op._recorded
+        last = op.last_call or op.last_recorded
         if last is None:
             raise RuntimeError(f"{self._calls.name} consists of several programs: print lower(...).text for a call")
         made = last[-1]

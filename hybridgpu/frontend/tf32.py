@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from ..base import MXNetError
 from ..core.settings import set_tf32
-from ..ndarray.binding_version import bump
+from ..ndarray.binding_version import invalidate_bindings
 
 __all__ = ["allow_tf32"]
 
@@ -48,5 +48,5 @@ def allow_tf32(allowed: bool | None = True) -> _Scope:
 def _set(allowed: bool | None) -> bool | None:
     before = set_tf32(allowed)
     if before is not allowed:
-        bump()  # prepared calls run programs that were made for the setting of before
+        invalidate_bindings()  # prepared calls run programs that were made for the setting of before
     return before

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from ..base import MXNetError, NotImplementedForSymbol
 from ..core import autograd_state
 from ..core.source_location import block_scope, user_frame
-from ..ndarray.binding_version import bump
+from ..ndarray.binding_version import invalidate_bindings
 
 if TYPE_CHECKING:
     from ..runtime.cached_op import CachedOp
@@ -219,7 +219,7 @@ def complete_shapes(block: HybridBlock, args: Sequence[Any]) -> None:
 
 def graph_of(block: HybridBlock, flat: Sequence[Any], form: Any) -> CachedOp:
     """The graph of a call with these arguments."""
-    from ..runtime.hybridize_flags import manner_of
+    from ..runtime.hybridize_flags import call_options
     from ..runtime.traced_calls import TracedCalls
     from ..symbol import Group
     from .hybrid import _changing, _preparing
@@ -232,7 +232,7 @@ def graph_of(block: HybridBlock, flat: Sequence[Any], form: Any) -> CachedOp:
         with _changing:
             calls, changes = block._hg_traced, block._hg_changes
             if calls is None:
-                calls = TracedCalls(block.name, manner_of(block._flags), block._hg_first)  # type: ignore[arg-type]
+                calls = TracedCalls(block.name, call_options(block._flags), block._hg_first)  # type: ignore[arg-type]
         whole = overrides_forward(block)
 
         def run(*args: Any) -> Any:
@@ -297,7 +297,7 @@ def trace_again(block: Block, why: str) -> None:
     if readers and autograd_state.state.trace is None:
         for calls in list(readers):
             calls.forget(why)
-        bump()  # so that no prepared call answers
+        invalidate_bindings()  # so that no prepared call answers
 
 
 def _check_kept(block: HybridBlock) -> None:

@@ -21,7 +21,7 @@ from ..ndarray import NDArray
 from ..ndarray.serialization import write_arrays
 from ..ndarray.versions import exchanging, is_versioned, pinned
 from ..runtime.cached_op import CachedOp
-from ..runtime.hybridize_flags import FLAGS, check_flags, manner_of, warn_of_unused
+from ..runtime.hybridize_flags import FLAGS, call_options, check_flags, warn_of_unused
 from ..symbol import Group, Symbol
 from ..symbol import var as make_var
 from ..symbol.inference import Inference
@@ -354,7 +354,7 @@ class HybridBlock(Block):
                 "self.weight = self.params.get('weight', ...), and name them as arguments of hybrid_forward. "
                 f"(block {self.name})"
             )
-        op = CachedOp(out, data, params, self.name, *manner_of(flags), first=self._hg_first)  # type: ignore[arg-type]
+        op = CachedOp(out, data, params, self.name, *call_options(flags), first=self._hg_first)  # type: ignore[arg-type]
         op.formats = formats
         return op
 

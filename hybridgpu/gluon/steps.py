@@ -24,7 +24,7 @@ from ..ndarray import NDArray
 from ..optimizer import Optimizer, Updater
 from ..optimizer.by_operator import ByOperator, ManyByOperator
 from ..runtime.cached_op import is_compiled
-from ..runtime.optimizer_programs import Recipe, Update, UpdateProgram, available, update_program
+from ..runtime.optimizer_programs import Update, UpdateProgram, UpdateSpec, available, update_program
 from ..runtime.reports.explain import Explanation
 from ..runtime.start import ALIGNED
 from .parameter import Parameter
@@ -114,7 +114,7 @@ class TrainerSteps:
         self._params, self._place = list(params), place
         self._mode = fused_updates()
         self._seen: dict[Any, int] = {}
-        self._refused: dict[Recipe, str] = {}  # and why no program can be made
+        self._refused: dict[UpdateSpec, str] = {}  # and why no program can be made
         self._repeat: _Repeat | None = None
         #: of the last step, where it was compiled, with the names of the weights
         self._last: list[tuple[UpdateProgram, list[str]]] = []
@@ -126,7 +126,7 @@ class TrainerSteps:
             return StepExplanation([], [self.reason])
         programs = []
         for program, weights in self._last:
-            recipe = program.recipe
+            recipe = program.spec
             programs.append(Explanation(recipe.name, program.made.named(recipe.names(weights))))
         return StepExplanation(programs, [])
 
@@ -219,7 +219,7 @@ class TrainerSteps:
         for k, (_, _, w) in enumerate(rows):
             by_type.setdefault(w.dtype, []).append(k)
         arrays: list[list[NDArray]] = []
-        recipes: list[Recipe] = []
+        recipes: list[UpdateSpec] = []
         for places in by_type.values():
             found = _recipe(optimizer, [rows[k] for k in places], updater.states)
             if isinstance(found, str):
@@ -249,7 +249,7 @@ class TrainerSteps:
             return "no parameter belongs to a hybridized block that was called"
         return why_not(updater)
 
-    def _programs(self, optimizer: Any, recipes: list[Recipe], ctx: Any) -> list[UpdateProgram] | None:
+    def _programs(self, optimizer: Any, recipes: list[UpdateSpec], ctx: Any) -> list[UpdateProgram] | None:
         """The programs of all recipes, None if it is too early to compile them."""
         key = tuple(recipes)
         if len(self._seen) >= _SETS and key not in self._seen:
@@ -295,7 +295,7 @@ def _call(optimizer: Any, weight: NDArray, state: Any) -> tuple[Any, ...]:
     return call.operator, call.constants, tuple(call.states), False
 
 
-def _recipe(optimizer: Any, rows: Sequence[Row], states: dict[Any, Any]) -> tuple[Recipe, list[NDArray]] | str:
+def _recipe(optimizer: Any, rows: Sequence[Row], states: dict[Any, Any]) -> tuple[UpdateSpec, list[NDArray]] | str:
     """What updates weights of one type, with their arrays; or why it cannot be compiled."""
     arrays: list[NDArray] = []
     types = []
@@ -316,7 +316,7 @@ def _recipe(optimizer: Any, rows: Sequence[Row], states: dict[Any, Any]) -> tupl
     if len({len(t) for t in types}) > 1:
         return "weights of one type have different states"
     many = optimizer._hg_count if isinstance(optimizer, ManyByOperator) else ""
-    return Recipe(operator, tuple(sorted(constants.items())), many, wrapped, tuple(types)), arrays
+    return UpdateSpec(operator, tuple(sorted(constants.items())), many, wrapped, tuple(types)), arrays
 
 
 def _conflict(arrays: Sequence[NDArray], on_device: bool) -> str:

@@ -28,7 +28,7 @@ from ..ops.params import Values
 from ..ops.precision import active, cast_inputs
 from ..ops.record import OPERATORS, Operator, shape_text
 from ..util import is_np_shape
-from .binding_version import bump
+from .binding_version import invalidate_bindings
 from .late import LateCall, late_call, late_key
 from .ndarray import NDArray, in_place_recorded, refuse_in_place, wrap
 from .tape import Function, FunctionCall, Pullback, blend, tracked
@@ -277,7 +277,7 @@ def forget_graphs() -> None:
     """Drop the graphs of all operators: they were made under another policy of mixed precision."""
     for kept in (_graphs, _functions, _late_calls):
         kept.clear()
-    bump()  # functions that were traced on arrays are traced again
+    invalidate_bindings()  # functions that were traced on arrays are traced again
 
 
 def _late(op: Operator, values: Values, inputs: Sequence[NDArray], training: bool) -> LateCall | None:

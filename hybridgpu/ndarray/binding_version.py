@@ -11,12 +11,12 @@ from __future__ import annotations
 
 from itertools import count
 
-__all__ = ["bump", "epoch"]
+__all__ = ["binding_version", "invalidate_bindings"]
 
-epoch = [0]  #: the number, in a list so that prepared calls can hold it
+binding_version = [0]  #: the number, in a list so that prepared calls can hold it
 _numbers = count(1)
 
 
-def bump() -> None:
+def invalidate_bindings() -> None:
     """Invalidate every prepared call."""
-    epoch[0] = next(_numbers)  # two threads at once: no number is there twice
+    binding_version[0] = next(_numbers)  # two threads at once: no number is there twice

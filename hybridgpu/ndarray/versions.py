@@ -29,7 +29,7 @@ from ..backends.memory import copy
 from ..backends.writes import owner, written
 from ..context import Context
 from ..core.fork_safe_lock import Lock
-from .binding_version import bump
+from .binding_version import invalidate_bindings
 from .ndarray import NDArray, wrap
 from .types import VersionedType
 from .values_before import ValuesBefore
@@ -143,7 +143,7 @@ def _exchange(pairs: Sequence[tuple[Family, Any]]) -> None:
             stores.append((family, data, begin, parts))
         # Before, so that no prepared call takes the old values after somebody saw a new one; and after, for those that
         # took addresses in between. All while the lock is held: who waits for it takes the new values.
-        bump()
+        invalidate_bindings()
         try:
             for family, data, begin, parts in stores:
                 before.append(family.data)
@@ -151,7 +151,7 @@ def _exchange(pairs: Sequence[tuple[Family, Any]]) -> None:
                 for member, part in parts:
                     member._data = part
         finally:
-            bump()
+            invalidate_bindings()
     for data in before:
         written(data)
 

@@ -17,13 +17,13 @@ from .. import operator as custom
 from ..backends.devices import Device
 from ..core.name_table import GRAPH
 from ..ndarray import apply as eager
-from ..ndarray.binding_version import bump
+from ..ndarray.binding_version import invalidate_bindings
 from ..ndarray.tape import Function
 from ..ops import OPERATORS
 from ..runtime.cached_op import CachedOp
 from ..runtime.compilation import Compiled
 from ..runtime.optimizer_programs import Update
-from ..runtime.recorded_program import TrainingCall
+from ..runtime.recorded_program import RecordedCall
 from .trace import Trace
 
 __all__ = ["Hooks", "scopes"]
@@ -64,7 +64,7 @@ class Hooks:
             self._wanted += [
                 (Compiled, "results", self._compiled),
                 (CachedOp, "__call__", self._block),
-                (TrainingCall, "_gradients", self._backward),
+                (RecordedCall, "_gradients", self._backward),
                 (Update, "__call__", self._update),
                 (CachedOp, "prepared", _never),
             ]
@@ -75,7 +75,7 @@ class Hooks:
             old = getattr(owner, name)
             self._swaps.append((owner, name, old))
             setattr(owner, name, make(old))
-        bump()
+        invalidate_bindings()
 
     def remove(self) -> None:
         """Put back what was there."""
@@ -141,7 +141,7 @@ class Hooks:
             old(update, numbers)
             with update.device.current():
                 place = _wait(update.device.xp)
-            name = "".join([*scopes.names, update.program.recipe.name])
+            name = "".join([*scopes.names, update.program.spec.name])
             self._trace.span("graph", name, place, start, time.perf_counter_ns())
 
         return call
@@ -150,14 +150,14 @@ class Hooks:
         def call(op: CachedOp, arrays: Sequence[Any]) -> Any:
             found = _inside(op.name, old, op, arrays)
             for node in {r._autograd.node for r in found if r._autograd is not None}:
-                if isinstance(node, TrainingCall):
+                if isinstance(node, RecordedCall):
                     self._blocks[node] = op.name
             return found
 
         return call
 
     def _backward(self, old: Callable[..., Any]) -> Callable[..., Any]:
-        def gradients(node: TrainingCall, *args: Any) -> Any:
+        def gradients(node: RecordedCall, *args: Any) -> Any:
             name = self._blocks.get(node)
             return old(node, *args) if name is None else _inside(f"_backward_{name}", old, node, *args)
 

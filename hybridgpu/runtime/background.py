@@ -21,12 +21,12 @@ from ..backends.base import this_thread
 from ..core.fork_safe_lock import Lock
 from ..util import is_np_shape, np_shape
 
-__all__ = ["Later"]
+__all__ = ["BackgroundJob"]
 
 T = TypeVar("T")
 
 
-class Later(Generic[T]):
+class BackgroundJob(Generic[T]):
     """A result that another thread will make.
 
     Args:
@@ -34,8 +34,8 @@ class Later(Generic[T]):
         done: is called there with the result.
     """
 
-    def __init__(self, make: Callable[[], T], done: Callable[[T], object] = lambda made: None) -> None:
-        self._make, self._done = make, done
+    def __init__(self, make: Callable[[], T], on_done: Callable[[T], object] = lambda made: None) -> None:
+        self._make, self._on_done = make, on_done
         self._made: T | None = None
         self._error: BaseException | None = None
         self._trace: TracebackType | None = None
@@ -48,7 +48,7 @@ class Later(Generic[T]):
         try:
             with np_shape(self._zeros_count):
                 self._made = self._make()
-            self._done(self._made)
+            self._on_done(self._made)
         except BaseException as e:
             self._trace, self._error = e.__traceback__, e
         finally:
@@ -84,10 +84,10 @@ if hasattr(os, "register_at_fork"):
     )
 _starting = Lock()
 _worker: threading.Thread | None = None
-_queue: SimpleQueue[Later[Any]] = SimpleQueue()
+_queue: SimpleQueue[BackgroundJob[Any]] = SimpleQueue()
 
 
-def _enqueue(later: Later[Any]) -> threading.Thread:
+def _enqueue(later: BackgroundJob[Any]) -> threading.Thread:
     """Let the thread make ``later`` after what was asked for before; the thread."""
     global _worker, _queue
     with _starting:
@@ -99,7 +99,7 @@ def _enqueue(later: Later[Any]) -> threading.Thread:
         return _worker
 
 
-def _work(queue: SimpleQueue[Later[Any]]) -> None:
+def _work(queue: SimpleQueue[BackgroundJob[Any]]) -> None:
     this_thread.background = True
     with _importing:
         modules = [m.name for m in pkgutil.walk_packages(compiler.__path__, f"{compiler.__name__}.")]

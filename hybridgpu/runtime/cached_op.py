@@ -23,7 +23,7 @@ from ..core.fork_safe_lock import Lock
 from ..core.settings import numeric_mode, tf32
 from ..core.source_location import user_frame
 from ..ndarray.apply import numpy_class
-from ..ndarray.binding_version import epoch
+from ..ndarray.binding_version import binding_version
 from ..ndarray.ndarray import NDArray
 from ..ndarray.tape import tracked
 from ..ndarray.types import ArrayType
@@ -32,14 +32,14 @@ from ..symbol import Symbol
 from ..symbol.lowering import depends_on_np_shape, structure, written_variables
 from ..symbol.node import topological
 from ..util import is_np_shape
-from .background import Later
+from .background import BackgroundJob
 from .compilation import Compiled, compiled, target_of
-from .dispatch.call_cache import Calls, as_traced, kind_of
-from .folded_parameters import Kept
-from .graph_breaks import Stages, ends_program
+from .dispatch.call_cache import CallCache, as_traced, call_key
+from .folded_parameters import FoldedParameters
+from .graph_breaks import PartitionedGraph, is_graph_break
 from .prepared import prepare, reads_all
 from .prepared_recorded import prepare_recorded
-from .recorded_program import Training, training_program
+from .recorded_program import RecordedProgram, recorded_program
 from .reports.events import modules_compiled
 from .reports.explain import Explanation, LibraryCall, RecordedExplanation, StagedExplanation
 
@@ -69,7 +69,7 @@ class CachedOp:
         data: names of the variables that are arguments, in call order.
         params: parameters by name.
         name: of the block, for reports.
-        mode: how calls are repeated on a GPU; this and the others as ``flags.manner_of`` gives them.
+        mode: how calls are repeated on a GPU; this and the others as ``hybridize_flags.call_options`` gives them.
         numeric: the numeric mode, the environment's for None.
         background: programs are made in another thread, and operators run one by one until they are there.
         first: why there are programs of it at all, for reports.
@@ -93,7 +93,7 @@ class CachedOp:
         self.kind: Any = None if symbol._kind is None else numpy_class()
         self.symbol, self.name, self.mode, self.numeric = symbol, name, mode, numeric_mode(numeric)
         self.background = background
-        self._later: dict[Any, tuple[Later[Any], Any]] = {}  #: what is being made, and what answers meanwhile
+        self._jobs: dict[Any, tuple[BackgroundJob[Any], Any]] = {}  #: what is being made, and what answers meanwhile
         self.data = list(data)
         order = topological(symbol._heads)
         names = [n.name for n in order if n.op is None]
@@ -110,24 +110,26 @@ class CachedOp:
         self._structure = structure(symbol, order)
         #: whether the same call has other shapes under NumPy shape semantics, which prepared calls do not look at
         self._np_shape = self.kind is None and depends_on_np_shape(order)
-        self.stages: Stages | None = None
-        if any(map(ends_program, order)):
-            self.stages = Stages(symbol, self._stage)
-        self._last: tuple[list[ArrayType], bool] | None = None
+        self.partitioned: PartitionedGraph | None = None
+        if any(map(is_graph_break, order)):
+            self.partitioned = PartitionedGraph(symbol, self._stage)
+        self.last_signature: tuple[list[ArrayType], bool] | None = None
         self._reasons: dict[Any, str] = {}  #: of programs that are being made, perhaps by several threads
         self._changes: dict[str, int] = {}
         self._count = 0
         self._modules = self._compiled = 0
         self._warned = False
-        self._seen: dict[Any, Compiled] = {}
-        self._latest: tuple[list[ArrayType], bool, Compiled] | None = None  #: what the last call ran
-        self._trained: dict[Any, Training] = {}
+        self._programs: dict[Any, Compiled] = {}
+        self.last_call: tuple[list[ArrayType], bool, Compiled] | None = None  #: what the last call ran
+        self._recorded_programs: dict[Any, RecordedProgram] = {}
         #: the same of calls under ``autograd.record``, most of which are recorded
-        self._recorded: tuple[list[ArrayType], Training] | tuple[list[ArrayType], bool, Compiled] | None = None
+        self.last_recorded: tuple[list[ArrayType], RecordedProgram] | tuple[list[ArrayType], bool, Compiled] | None = (
+            None
+        )
         #: parameters whose memory others may write without telling: nothing is kept that depends on them
-        self._open: frozenset[int] = frozenset()
-        self._kept: dict[Any, Kept] = {}
-        self._calls = Calls()
+        self.exported_params: frozenset[int] = frozenset()
+        self._folded: dict[Any, FoldedParameters] = {}
+        self._calls = CallCache()
         #: how arguments and results are nested, of a block's graph
         self.formats: tuple[Any, Any] = (None, None)
         #: of a graph that was traced on arrays, which may have no arguments: what it was made from, and the device
@@ -157,18 +159,18 @@ class CachedOp:
         """
         ctx = self._where(arrays)
         inputs = self.inputs(arrays, ctx)
-        if self.stages is not None:
-            return [_of_kind(x, self.kind) for x in self.stages(inputs)]
+        if self.partitioned is not None:
+            return [_of_kind(x, self.kind) for x in self.partitioned(inputs)]
         if tracked(inputs):
-            recorded = self.training_for(inputs, ctx)
-            self._recorded = [x._type for x in inputs], recorded
+            recorded = self.recorded_program_for(inputs, ctx)
+            self.last_recorded = [x._type for x in inputs], recorded
             return recorded.call(inputs, ctx, self.kind)
         while True:
-            made = self.compiled_for(inputs, ctx)
-            kept = self.kept_for(made, inputs, ctx)
+            made = self.program_for(inputs, ctx)
+            kept = self.folded_for(made, inputs, ctx)
             if kept is not None:
                 if autograd_state.state.recording:  # and none of the inputs is of the recorded graph
-                    self._recorded = self._latest
+                    self.last_recorded = self.last_call
                 return made.run(inputs, ctx, kept, self.kind)
 
     def _where(self, arrays: Sequence[NDArray]) -> Context:
@@ -177,26 +179,26 @@ class CachedOp:
         assert self.ctx is not None
         return self.ctx
 
-    def training_for(self, inputs: Sequence[NDArray], ctx: Context, wait: bool = False) -> Training:
+    def recorded_program_for(self, inputs: Sequence[NDArray], ctx: Context, wait: bool = False) -> RecordedProgram:
         """The forward and backward programs for the types of ``inputs`` and the gradients they want; ``wait`` as below."""
         training = autograd_state.state.training
         types = [x._type for x in inputs]
         wanted = tuple(_wanted(x) for x in inputs)
         key = (tuple(types), training, wanted, tf32(), is_np_shape())
-        found = self._trained.get(key)
+        found = self._recorded_programs.get(key)
         if found is None:
             target = target_of(device_of(ctx), self.mode)
 
-            def make(reason: str, interpreted: bool = False) -> Training:
+            def make(reason: str, interpreted: bool = False) -> RecordedProgram:
                 plain = [t.tensor for t in types]
                 options = (self.fixed, self.name, reason, self._structure, self.numeric, interpreted)
-                found = training_program(self.symbol, plain, training, wanted, ctx, *options, target=target)
+                found = recorded_program(self.symbol, plain, training, wanted, ctx, *options, target=target)
                 return found.in_mode(self.mode)
 
-            found = self._made(key, types, training, make, self._trained, wait)
+            found = self.get_or_compile(key, types, training, make, self._recorded_programs, wait)
         return found
 
-    def _made(
+    def get_or_compile(
         self,
         key: Any,
         types: list[ArrayType],
@@ -206,16 +208,16 @@ class CachedOp:
         wait: bool = False,
     ) -> Any:
         """A new signature's program, or what answers while it is made in the background."""
-        later = self._later.get(key)
+        later = self._jobs.get(key)
         if later is None:
             with _keeping:
                 if key in seen:  # by another thread
                     return seen[key]
-                later = self._later.get(key)
+                later = self._jobs.get(key)
                 reason = self._reasons.get(key)
                 if later is None and reason is None:
                     reason = self._reasons[key] = self._reason(types, training)
-                    self._last = (types, training)
+                    self.last_signature = (types, training)
         if later is None:
             assert reason is not None
             try:
@@ -231,15 +233,15 @@ class CachedOp:
                 def done(found: Any) -> None:
                     with _keeping:
                         _keep(seen, key, found)
-                        self._later.pop(key, None)
+                        self._jobs.pop(key, None)
 
                 with _keeping:
                     if key in seen:  # another thread was here, and its program is there already
                         return seen[key]
-                    later = self._later.get(key)
+                    later = self._jobs.get(key)
                     if later is None:  # it is kept before it can be done
-                        later = Later(lambda: make(reason), done), meanwhile
-                        _keep(self._later, key, later)
+                        later = BackgroundJob(lambda: make(reason), done), meanwhile
+                        _keep(self._jobs, key, later)
             finally:
                 self._reasons.pop(key, None)
         found = later[0].result(wait)
@@ -250,14 +252,14 @@ class CachedOp:
         with exchanging.raw:
             return [pinned(arrays[s] if isinstance(s, int) else s.data(ctx)) for s in self.sources]
 
-    def compiled_for(self, inputs: Sequence[NDArray], ctx: Context, wait: bool = False) -> Compiled:
+    def program_for(self, inputs: Sequence[NDArray], ctx: Context, wait: bool = False) -> Compiled:
         """The program for the types of ``inputs``; ``wait`` for it if it is being made in the background."""
         training = autograd_state.state.training
         types = [x._type for x in inputs]
         # in training parameters change at every call: nothing is kept
-        constant: frozenset[int] = frozenset() if training else self.fixed - self._open
+        constant: frozenset[int] = frozenset() if training else self.fixed - self.exported_params
         key = (tuple(types), training, constant, tf32(), is_np_shape())
-        found = self._seen.get(key)
+        found = self._programs.get(key)
         if found is None:
             target = target_of(device_of(ctx), self.mode)
 
@@ -266,11 +268,11 @@ class CachedOp:
                 options = (self.fixed, self.name, reason, self._structure, self.numeric, interpreted, constant)
                 return compiled(self.symbol, plain, training, ctx, *options, target=target).in_mode(self.mode)
 
-            found = self._made(key, types, training, make, self._seen, wait)
-        self._latest = (types, training, found)
+            found = self.get_or_compile(key, types, training, make, self._programs, wait)
+        self.last_call = (types, training, found)
         return found
 
-    def kept_for(
+    def folded_for(
         self, made: Compiled, inputs: Sequence[NDArray] | Mapping[int, NDArray], ctx: Context
     ) -> Sequence[Any] | None:
         """What ``made`` takes behind its other inputs; None if it cannot be kept: another program is needed.
@@ -282,24 +284,24 @@ class CachedOp:
         if prelude is None:
             return ()
         key = (prelude.key, prelude.takes, ctx.device_typeid, ctx.device_id)
-        kept = self._kept.get(key)
+        kept = self._folded.get(key)
         if kept is None:
-            _keep(self._kept, key, Kept(prelude), _SETS)
-            kept = self._kept.get(key) or Kept(prelude)
+            _keep(self._folded, key, FoldedParameters(prelude), _SETS)
+            kept = self._folded.get(key) or FoldedParameters(prelude)
         arrays = [inputs[k]._data for k in prelude.takes]
         found = kept.values(arrays)
         if found is None:
-            self._open |= {k for k, a in zip(prelude.takes, arrays, strict=True) if is_shared(a)}
+            self.exported_params |= {k for k, a in zip(prelude.takes, arrays, strict=True) if is_shared(a)}
         return found
 
     def _reason(self, types: list[ArrayType], training: bool) -> str:
         """Why a new program is needed, in words; warns once about a dimension that keeps changing."""
         self._count += 1
         before, self._modules = self._modules, modules_compiled()
-        if self._last is None:
+        if self.last_signature is None:
             return self._first
         self._compiled += self._modules > before  # (for the signature before, its backward pass included)
-        old, old_training = self._last
+        old, old_training = self.last_signature
         names = self.symbol.list_inputs()
         parts = []
         for n, a, b in zip(names, old, types, strict=True):
@@ -330,7 +332,7 @@ class CachedOp:
 
     def prepared(
         self,
-        slow: Callable[..., Any],
+        general_call: Callable[..., Any],
         args: Sequence[Any],
         form: Sequence[Any],
         results: Any,
@@ -339,29 +341,29 @@ class CachedOp:
         """A function that repeats the last call with almost no Python, or None where there is none.
 
         It checks that the arguments have the same types, the training flag is the same and no
-        parameter moved; otherwise it takes the prepared call of such arguments (runtime/dispatch/call_cache.py), or calls ``slow``,
+        parameter moved; otherwise it takes the prepared call of such arguments (runtime/dispatch/call_cache.py), or calls ``general_call``,
         which has to be the same function for every call. See runtime/prepared.py for the graphs that have one.
 
         Args:
             args: of the last call.
-            form: their format (see ``nested``); ``slow`` takes them as a tuple.
+            form: their format (see ``nested``); ``general_call`` takes them as a tuple.
             results: the format of the results, the same for every call.
             install: what is done with another prepared call when it is taken.
         """
-        kind = kind_of(args)
-        if self.stages is not None or kind is None or not self.data or self._np_shape:
+        kind = call_key(args)
+        if self.partitioned is not None or kind is None or not self.data or self._np_shape:
             return None
         # Looked at once: another thread may call meanwhile, in the other mode or with other arguments. The call is then
         # made for the types of that one, under the kind of ours. Each call checks its own types and leaves others to
         # the call of their kind, that of its kind to ``slow``: the first of ours comes here again, where it is replaced.
-        last = self._recorded if kind.recording else self._latest
+        last = self.last_recorded if kind.recording else self.last_call
         if last is None:
             return None
         program = last[-1]
         call = self._calls.find(kind, program)
         if call is None:
-            born = epoch[0]
-            general = self._calls.others(kind, slow, install)
+            born = binding_version[0]
+            general = self._calls.dispatch_other(kind, general_call, install)
             if len(last) == 2:
                 call = prepare_recorded(self, *last, kind.array, general, form, results) if reads_all(self) else None
             else:
@@ -384,12 +386,12 @@ class CachedOp:
     def _explained(self, arrays: Sequence[NDArray]) -> Explanation:
         ctx = self._where(arrays)
         inputs = self.inputs(arrays, ctx)
-        if self.stages is None and tracked(inputs):
-            pair = self.training_for(inputs, ctx, wait=True)
+        if self.partitioned is None and tracked(inputs):
+            pair = self.recorded_program_for(inputs, ctx, wait=True)
             back = None if pair.backward is None else Explanation(f"{self.name}_backward", pair.backward)
             return RecordedExplanation(self.name, Explanation(self.name, pair.forward), back)
-        if self.stages is None:
-            return Explanation(self.name, self.compiled_for(inputs, ctx, wait=True))
+        if self.partitioned is None:
+            return Explanation(self.name, self.program_for(inputs, ctx, wait=True))
         parts: list[Explanation | LibraryCall] = []
 
         def watch(what: Any, values: list[NDArray]) -> None:
@@ -399,7 +401,7 @@ class CachedOp:
             else:
                 parts.append(LibraryCall(what.op.name, what.name, sum(v._type.tensor.nbytes for v in values)))
 
-        self.stages(inputs, watch)
+        self.partitioned(inputs, watch)
         return StagedExplanation(self.name, parts)
 
     def internals(self, arrays: Sequence[NDArray], monitor_all: bool) -> list[tuple[str, str, NDArray]]:

@@ -12,7 +12,7 @@ from ..ndarray.apply import write_out
 from ..ndarray.ndarray import NDArray
 from ..symbol import Symbol
 from . import cached_op
-from .hybridize_flags import FLAGS, manner_of
+from .hybridize_flags import FLAGS, call_options
 
 __all__ = ["CachedOp"]
 
@@ -34,7 +34,7 @@ class CachedOp:
             if name not in FLAGS:
                 raise MXNetError(f"Cannot find argument '{name}', Possible Arguments: {', '.join(FLAGS)}")
         self._names = sym.list_inputs()
-        self._run = cached_op.CachedOp(sym, self._names, {}, sym.name or "graph", *manner_of(given))
+        self._run = cached_op.CachedOp(sym, self._names, {}, sym.name or "graph", *call_options(given))
 
     def __call__(self, *args: NDArray, out: NDArray | list[NDArray] | None = None) -> Any:
         """An array, or a list for a Symbol of several outputs; ``out`` with the results in it where it is given.

@@ -46,7 +46,7 @@ from .reports.events import CompileEvent, Dumper, record
 if TYPE_CHECKING:
     from ..symbol.lowering import Structure
 
-__all__ = ["Build", "Compiled", "compiled", "compiler_key", "interpret", "store_key", "target_of"]
+__all__ = ["Compilation", "Compiled", "compiled", "compiler_key", "interpret", "store_key", "target_of"]
 
 
 _NAMELESS = NameTable()
@@ -105,10 +105,12 @@ class Compiled:
         other.loaded = self.loaded.in_mode(mode)
         return other
 
-    def run(self, inputs: Sequence[NDArray], ctx: Context, kept: Sequence[Any] = (), kind: Any = None) -> list[NDArray]:
-        """The results, each of ``kind`` as for ``wrap``, for arrays in ``list_inputs`` order; ``kept`` are those of the prelude."""
+    def run(
+        self, inputs: Sequence[NDArray], ctx: Context, folded: Sequence[Any] = (), kind: Any = None
+    ) -> list[NDArray]:
+        """The results, each of ``kind`` as for ``wrap``, for arrays in ``list_inputs`` order; ``folded`` are those of the prelude."""
         arrays = [x._data for x in inputs]
-        results = self.results(arrays, self.seed(ctx), kept)
+        results = self.results(arrays, self.next_rng_state(ctx), folded)
         if self.writes:
             with self.device.current():
                 for k, value in zip(self.writes, results[len(results) - len(self.writes) :], strict=True):
@@ -116,26 +118,26 @@ class Compiled:
             results = results[: len(results) - len(self.writes)]
         return [wrap(a, ctx, kind) for a in results]
 
-    def seed(self, ctx: Context) -> Any:
+    def next_rng_state(self, ctx: Context) -> Any:
         """A fresh random state on the device, None if the graph draws nothing."""
         if not self.draws:
             return None
         refuse_draws(self.device)
         return self.device.from_host(next_state(ctx))
 
-    def results(self, arrays: Sequence[Any], seed: Any = None, kept: Sequence[Any] = ()) -> list[Any]:
+    def results(self, arrays: Sequence[Any], seed: Any = None, folded: Sequence[Any] = ()) -> list[Any]:
         """Results for device arrays."""
         try:
             if self.device.elsewhere():
                 with self.device.current():
-                    return self._results(arrays, seed, kept)
-            return self._results(arrays, seed, kept)
+                    return self._results(arrays, seed, folded)
+            return self._results(arrays, seed, folded)
         except Exception as e:
             self.names.rename_error(e)
             raise
 
-    def _results(self, arrays: Sequence[Any], seed: Any, kept: Sequence[Any]) -> list[Any]:
-        arguments = [*arrays, seed, *kept] if self.draws else [*arrays, *kept]
+    def _results(self, arrays: Sequence[Any], seed: Any, folded: Sequence[Any]) -> list[Any]:
+        arguments = [*arrays, seed, *folded] if self.draws else [*arrays, *folded]
         if self.program is None:
             return attempt(self.loaded, *arguments)  # type: ignore[no-any-return]
         if self.device.is_capturing():
@@ -218,7 +220,7 @@ def compiled(
         found = _memory.get(key)
         if found is None:
             identity, own = repr(key[:8]), list(types)
-            with Build(
+            with Compilation(
                 lower, own, device, fixed, name, reason, identity, numeric, constant, names=names, target=target
             ) as job:
                 found = job.finish()
@@ -245,7 +247,7 @@ def compiler_key(backend: Backend | None, target: Target | None) -> str:
     return "reference" if backend is None else backend.key(target)
 
 
-class Build:
+class Compilation:
     """A program that is being made. Entering the ``with`` finds it in the store or plans it, :meth:`finish` gives it.
 
     Args:
@@ -292,7 +294,7 @@ class Build:
         self._seconds = 0.0
         self.outputs: list[TensorType] = []
 
-    def __enter__(self) -> Build:
+    def __enter__(self) -> Compilation:
         refuse_first(self._device)
         start = time.perf_counter()
         try:

@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ..backends.memory import lasting
 from ..backends.writes import is_shared, owner, unwatch, watch
 from ..core.fork_safe_lock import Lock
-from ..ndarray.binding_version import bump
+from ..ndarray.binding_version import invalidate_bindings
 from .captured import refuse_first
 
 if TYPE_CHECKING:
     from .compilation import Compiled
 
-__all__ = ["Kept", "Prelude"]
+__all__ = ["FoldedParameters", "Prelude"]
 
 
 class Prelude(NamedTuple):
@@ -33,7 +33,7 @@ class Prelude(NamedTuple):
     key: str  #: equal for preludes that compute the same
 
 
-class Kept:
+class FoldedParameters:
     """The results of a prelude for the parameters of one block on one device.
 
     Attributes:
@@ -59,7 +59,7 @@ class Kept:
         """See :class:`~hybridgpu.backends.writes.Watcher`."""
         self._outdated = True
         self._read = []  # what was replaced is held no longer than by calls
-        bump()
+        invalidate_bindings()
 
     def values(self, arrays: Sequence[Any]) -> list[Any] | None:
         """The prelude's results, computed again if a parameter was written or moved.

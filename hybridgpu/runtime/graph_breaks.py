@@ -16,15 +16,15 @@ from ..ndarray.ndarray import NDArray
 from ..symbol.node import Entry, SymbolNode, topological
 from ..symbol.symbol import Symbol
 
-__all__ = ["Stages", "ends_program"]
+__all__ = ["PartitionedGraph", "is_graph_break"]
 
 
-def ends_program(node: SymbolNode) -> bool:
+def is_graph_break(node: SymbolNode) -> bool:
     """True for an operator that runs between programs."""
     return node.op is not None and (node.op.eager is not None or node.op.python is not None)
 
 
-class Stages:
+class PartitionedGraph:
     """A graph cut at the operators that end programs.
 
     Args:
@@ -42,21 +42,21 @@ class Stages:
         stage: dict[int, int] = {}
         for n in order:
             before = max((stage[id(s)] for s, _ in n.inputs), default=0)
-            stage[id(n)] = before + 1 if ends_program(n) else before
+            stage[id(n)] = before + 1 if is_graph_break(n) else before
         count = max(stage.values()) + 1
         self.variables = [n for n in order if n.op is None]
         self.between: list[list[SymbolNode]] = [
-            [n for n in order if ends_program(n) and stage[id(n)] == k + 1] for k in range(count)
+            [n for n in order if is_graph_break(n) and stage[id(n)] == k + 1] for k in range(count)
         ]
         read: dict[tuple[int, int], set[int]] = {}  # value -> stages (or -1, the outside) that read it
         for n in order:
             for s, k in n.inputs:
-                read.setdefault((id(s), k), set()).add(-1 if ends_program(n) else stage[id(n)])
+                read.setdefault((id(s), k), set()).add(-1 if is_graph_break(n) else stage[id(n)])
         for s, k in self.heads:
             read.setdefault((id(s), k), set()).add(-1)
         self.compiled: list[tuple[Any, list[Entry], list[Entry]]] = []
         for k in range(count):
-            members = [n for n in order if n.op is not None and not ends_program(n) and stage[id(n)] == k]
+            members = [n for n in order if n.op is not None and not is_graph_break(n) and stage[id(n)] == k]
             self.compiled.append(_cut(members, read, k, make))
 
     def __call__(

@@ -11,14 +11,14 @@ from ..base import MXNetError
 from ..core.source_location import user_frame
 from ..ops.params import Bool
 
-__all__ = ["FLAGS", "check_flags", "manner_of", "no_flag", "warn_of_unused"]
+__all__ = ["FLAGS", "call_options", "check_flags", "no_flag", "warn_of_unused"]
 
 _SWITCHES = ("static_alloc", "static_shape", "background")
 _SIZES = ("inline_limit", "forward_bulk_size", "backward_bulk_size")  #: of MXNet's engine; checked, and of no effect
 FLAGS = (*_SWITCHES, *_SIZES, "numeric")
 
 
-def manner_of(flags: Mapping[str, Any]) -> tuple[Mode, str | None, bool]:
+def call_options(flags: Mapping[str, Any]) -> tuple[Mode, str | None, bool]:
     """Mode, numeric mode and background compilation, the last arguments of ``CachedOp``, that flags ask for.
 
     Raises:

@@ -18,12 +18,12 @@ from ..symbol.inference import Inference
 from ..symbol.node import Entry, SymbolNode, topological
 from ..symbol.subgraph import incomplete, lower_node
 from ..symbol.symbol import Symbol
-from .graph_breaks import ends_program
+from .graph_breaks import is_graph_break
 
-__all__ = ["Steps"]
+__all__ = ["NodeInterpreter"]
 
 
-class Steps:
+class NodeInterpreter:
     """One run of a graph. States stay as they are, and so does the sequence of random numbers.
 
     Args:
@@ -72,7 +72,7 @@ class Steps:
 
     def _call(self, node: SymbolNode, inputs: list[NDArray]) -> list[NDArray]:
         assert node.op is not None
-        if ends_program(node):
+        if is_graph_break(node):
             found = apply(node.op, inputs, node.values, ctx=self._ctx)
             return list(found) if isinstance(found, (list, tuple)) else [found]
         b = builder(self._training)

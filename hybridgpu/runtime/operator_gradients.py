@@ -24,7 +24,7 @@ from ..symbol.node import Entry, topological
 from ..symbol.symbol import Symbol
 
 if TYPE_CHECKING:
-    from .recorded_program import TrainingCall
+    from .recorded_program import RecordedCall
 
 __all__ = ["OperatorFunctions"]
 
@@ -42,7 +42,7 @@ class OperatorFunctions:
 
     def gradients(
         self,
-        call: TrainingCall,
+        call: RecordedCall,
         before: Sequence[Any],
         written: Mapping[int, Any],
         cotangents: Sequence[NDArray | None],
@@ -95,7 +95,7 @@ class OperatorFunctions:
                     accumulate(found, entry, part)
         return [found.get((n, 0)) for n, w in zip(self._variables, wanted, strict=True) if w]
 
-    def _seed(self, call: TrainingCall) -> Any:
+    def _seed(self, call: RecordedCall) -> Any:
         """The seed of the call, for what may outlive its hold on it."""
         if call.seed is not None:
             return call.seed.copy()

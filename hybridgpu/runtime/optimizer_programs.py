@@ -31,14 +31,14 @@ from ..core.name_table import GRAPH, NameTable, name_placeholder
 from ..ndarray.ndarray import NDArray
 from ..ops import OPERATORS
 from ..ops.late import LateNumbers, Slot
-from .compilation import LIMIT, Build, Compiled, store_key
+from .compilation import LIMIT, Compilation, Compiled, store_key
 
-__all__ = ["Recipe", "Update", "UpdateProgram", "available", "update_program"]
+__all__ = ["Update", "UpdateProgram", "UpdateSpec", "available", "update_program"]
 
 _STRIDE = 16  #: bytes from number to number: kernels on a GPU want arguments that are aligned so
 
 
-class Recipe(NamedTuple):
+class UpdateSpec(NamedTuple):
     """What one program does.
 
     Attributes:
@@ -79,29 +79,29 @@ class UpdateProgram:
     """A compiled recipe.
 
     Attributes:
-        recipe: what it does.
+        spec: what it does.
         made: the program. Its inputs are the arrays of all weights, row by row, then the numbers.
         slots: what the numbers are.
         updated: positions of the inputs that are written.
         rest: those among them that take results of the program, in order; the others are written by kernels.
     """
 
-    def __init__(self, recipe: Recipe, made: Compiled, slots: Sequence[Slot], over: Mapping[int, int]) -> None:
-        self.recipe, self.made, self.slots = recipe, made, list(slots)
+    def __init__(self, spec: UpdateSpec, made: Compiled, slots: Sequence[Slot], over: Mapping[int, int]) -> None:
+        self.spec, self.made, self.slots = spec, made, list(slots)
         self.updated = sorted(over.values())
         assert made.program is not None
         done = {k for k, _ in made.program.input_output_aliases}
         self.rest = [over[k] for k in sorted(over) if k not in done]
 
 
-def _lower(recipe: Recipe) -> tuple[Graph, list[Slot], dict[int, int]]:
+def _lower(spec: UpdateSpec) -> tuple[Graph, list[Slot], dict[int, int]]:
     """The graph, its numbers, and which result replaces which input."""
     b = builder()
-    op, constants = OPERATORS[recipe.operator], dict(recipe.constants)
+    op, constants = OPERATORS[spec.operator], dict(spec.constants)
     op = op.in_place or op
     b.prov = Provenance(op.name, op.name.strip("_"))
     late = LateNumbers(b)
-    rows = [[b.input(t, f"w{k}_{j}") for j, t in enumerate(row)] for k, row in enumerate(recipe.rows)]
+    rows = [[b.input(t, f"w{k}_{j}") for j, t in enumerate(row)] for k, row in enumerate(spec.rows)]
     stride = len(rows[0])
     results: list[Node] = []
     over: dict[int, int] = {}
@@ -110,8 +110,8 @@ def _lower(recipe: Recipe) -> tuple[Graph, list[Slot], dict[int, int]]:
         over[len(results)] = position
         results.append(value)
 
-    if recipe.many:
-        values = late.values(op, 0, {**constants, recipe.many: len(rows)}, len(rows))
+    if spec.many:
+        values = late.values(op, 0, {**constants, spec.many: len(rows)}, len(rows))
         made = op.build(b, values, [x for row in rows for x in row])
         for k in range(len(rows)):
             replace(k * stride, made[k])
@@ -122,7 +122,7 @@ def _lower(recipe: Recipe) -> tuple[Graph, list[Slot], dict[int, int]]:
             b.prov = Provenance(op.name, name_placeholder(k))
             values = late.values(op, k, constants, 1)
             first = 0
-            if recipe.wrapped:
+            if spec.wrapped:
                 copy, *states = states
                 made = op.build(b, values, [copy, b.cast(grad, copy.dtype), *states])
                 replace(k * stride, b.cast(made[0], weight.dtype))
@@ -140,23 +140,23 @@ _memory: dict[Any, UpdateProgram] = {}
 _building = Lock()
 
 
-def _key(recipe: Recipe, device: Device) -> Any:
+def _key(spec: UpdateSpec, device: Device) -> Any:
     backend = device.backend()
-    return recipe, backend.key() if backend else "reference", id(device)
+    return spec, backend.key() if backend else "reference", id(device)
 
 
-def available(recipe: Recipe, ctx: Context, on_disk: bool) -> bool:
+def available(spec: UpdateSpec, ctx: Context, on_disk: bool) -> bool:
     """Whether the program is there already, in this process or (if that is asked for) on disk."""
     device = device_of(ctx)
     backend = device.backend()
     if backend is None:
         return False
-    if _key(recipe, device) in _memory:
+    if _key(spec, device) in _memory:
         return True
-    return on_disk and default_store().get("program", store_key(recipe._identity(backend))) is not None
+    return on_disk and default_store().get("program", store_key(spec._identity(backend))) is not None
 
 
-def update_program(recipe: Recipe, ctx: Context, reason: str) -> UpdateProgram | None:
+def update_program(spec: UpdateSpec, ctx: Context, reason: str) -> UpdateProgram | None:
     """The program of a recipe, made if need be; None where there is no compiler.
 
     Args:
@@ -166,30 +166,30 @@ def update_program(recipe: Recipe, ctx: Context, reason: str) -> UpdateProgram |
     backend = device.backend()
     if backend is None:
         return None
-    key = _key(recipe, device)
+    key = _key(spec, device)
     with _building:
         found = _memory.get(key)
         if found is None:
-            identity = recipe._identity(backend)
-            graph, slots, over = _lower(recipe)
+            identity = spec._identity(backend)
+            graph, slots, over = _lower(spec)
             types = [n.type for n in graph.inputs]
             fixed = frozenset(range(len(types)))
-            with Build(
+            with Compilation(
                 lambda _: graph,
                 types,
                 device,
                 fixed,
-                recipe.name,
+                spec.name,
                 reason,
                 identity,
                 "strict",
                 over=over,
-                names=recipe.names(),
+                names=spec.names(),
             ) as job:
                 made = job.finish()
             if made.program is None:
                 return None
-            found = UpdateProgram(recipe, made, slots, over)
+            found = UpdateProgram(spec, made, slots, over)
             if len(_memory) >= LIMIT:
                 del _memory[next(iter(_memory))]
             _memory[key] = found

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..core import autograd_state as recording
-from ..ndarray.binding_version import epoch
+from ..ndarray.binding_version import binding_version
 from ..ndarray.ndarray import NDArray
 from ..ndarray.types import ArrayType
 from .captured import CapturedError
@@ -81,7 +81,10 @@ def _one(
     op: CachedOp, types: Sequence[ArrayType], training: bool, made: Compiled, array: type[NDArray], slow: Call
 ) -> Call | None:
     """Of one argument, on the host. Every name that a call uses is a local of this function."""
-    state, born = recording.state, epoch[0]  # before the parameters are looked at, which another thread may move
+    state, born = (
+        recording.state,
+        binding_version[0],
+    )  # before the parameters are looked at, which another thread may move
     ctx, _, (only,) = arguments_of(op, types)
     whole = fixed_of(op, types, made, ctx)
     if whole is None:
@@ -95,7 +98,7 @@ def _one(
             x.__class__ is array
             and x._type is only
             and not rest
-            and epoch[0] == born
+            and binding_version[0] == born
             and state.training is training
             and not state.recording
         ):
@@ -120,7 +123,7 @@ def _written(
     recording: bool,
 ) -> Call | None:
     """Of any program on the host that is one foreign call."""
-    born = epoch[0]
+    born = binding_version[0]
     ctx, _, in_order = arguments_of(op, types)
     whole = fixed_of(op, types, made, ctx)
     if whole is None:
@@ -140,7 +143,7 @@ def _on_device(
     op: CachedOp, types: Sequence[ArrayType], training: bool, made: Compiled, array: type[NDArray], slow: Call
 ) -> Call | None:
     """As on the host. Everything happens on the current stream; outputs come from a pool of thread and stream."""
-    state, born = recording.state, epoch[0]
+    state, born = recording.state, binding_version[0]
     loaded, program, device = made.loaded, made.program, made.device
     assert program is not None
     ctx, count, in_order = arguments_of(op, types)
@@ -178,7 +181,7 @@ def _on_device(
                 if (
                     x.__class__ is array
                     and x._type is only
-                    and epoch[0] == born
+                    and binding_version[0] == born
                     and state.training is training
                     and not state.recording
                 ):
@@ -199,7 +202,7 @@ def _on_device(
         return call_one
 
     def call_several(*args: Any) -> Any:
-        if len(args) == count and epoch[0] == born and state.training is training and not state.recording:
+        if len(args) == count and binding_version[0] == born and state.training is training and not state.recording:
             for x, t in zip(args, in_order):
                 if x.__class__ is not array or x._type is not t:
                     return slow(args)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ..backends.writes import owner, written_all
 from ..context import Context
 from ..core.autograd_state import GradientInfo
-from ..ndarray.binding_version import epoch
+from ..ndarray.binding_version import binding_version
 from ..ndarray.ndarray import NDArray
 from ..ndarray.tape import blend
 from ..ndarray.types import ArrayType, array_type
@@ -25,7 +25,7 @@ from .dispatch.pools import OutputPool
 from .start import POOLED, taking
 
 if TYPE_CHECKING:
-    from .recorded_program import Training, TrainingCall
+    from .recorded_program import RecordedCall, RecordedProgram
 
 __all__ = ["Origin", "origin_of", "sweep"]
 
@@ -45,7 +45,7 @@ class Origin:
 
     Attributes:
         params: the parameters.
-        moving: see above. A node's ``at`` are the addresses of these inputs, ``kept_at`` those of its kept values.
+        moving: see above. A node's ``addresses`` are the addresses of these inputs, ``residual_addresses`` those of its kept values.
     """
 
     __slots__ = (
@@ -54,7 +54,7 @@ class Origin:
 
     def __init__(
         self,
-        program: Training,
+        program: RecordedProgram,
         ctx: Context,
         params: Mapping[int, NDArray],
         moving: Sequence[int],
@@ -63,11 +63,11 @@ class Origin:
         self.program, self.ctx, self.moving, self.born = program, ctx, list(moving), born
         backward = program.backward
         assert backward is not None and backward.program is not None
-        takes, fixed = program.takes, backward.program.pinned_inputs
+        takes, fixed = program.input_map, backward.program.pinned_inputs
         self.params = list(params.values())
         self._bound = backward.loaded.bind([params[takes[i]].address for i in fixed])
         self._call = self._bound.call
-        inputs, kept = len(program.types), len(program.kept)
+        inputs, kept = len(program.types), len(program.residuals)
         place = {k: n for n, k in enumerate(self.moving)}
         #: of each input of the backward program that may move: among which addresses it stands, and where
         self._spec: list[tuple[int, int]] = []
@@ -86,7 +86,7 @@ class Origin:
         #: by where the arguments of the calls come from
         self.plans: dict[Any, _Plan | None] = {}
 
-    def run(self, node: TrainingCall, cotangent: NDArray, results: list[int], arrays: list[Any]) -> None:
+    def run(self, node: RecordedCall, cotangent: NDArray, results: list[int], arrays: list[Any]) -> None:
         """Run the backward program of a node whose only result has this cotangent.
 
         Args:
@@ -94,13 +94,13 @@ class Origin:
         """
         if self._call is not None:
             words = 0 if node.seed is None else node.seed.__array_interface__["data"][0]
-            tables = (node.at, node.kept_at, (cotangent._address,), (words,))
+            tables = (node.addresses, node.residual_addresses, (cotangent._address,), (words,))
             self._call([tables[a][k] for a, k in self._spec] + results)
             return
         program, backward = self.program, self.program.backward  # library calls between the kernels
         assert backward is not None
-        arguments = [*node.arrays, *node.kept, cotangent._data]
-        inputs = [arguments[k] for k in program.takes]
+        arguments = [*node.arrays, *node.residuals, cotangent._data]
+        inputs = [arguments[k] for k in program.input_map]
         if backward.draws:
             inputs.append(node.seed)
         self._bound(inputs, arrays)
@@ -143,7 +143,7 @@ class _Plan(NamedTuple):
     owners: frozenset[int]
 
 
-def sweep(head: TrainingCall, retain: bool) -> bool:
+def sweep(head: RecordedCall, retain: bool) -> bool:
     """Write the gradients of the only result of ``head`` into the buffers of all variables, if a plan can do it.
 
     Returns:
@@ -153,7 +153,7 @@ def sweep(head: TrainingCall, retain: bool) -> bool:
     if found is None:
         return False
     nodes, key = found
-    origin = head.origin
+    origin = head.template
     assert origin is not None
     plan = origin.plans.get(key)
     if plan is None:
@@ -166,7 +166,7 @@ def sweep(head: TrainingCall, retain: bool) -> bool:
             return False
     owners = plan.owners
     for node in nodes:
-        node_origin: Origin = node.origin
+        node_origin: Origin = node.template
         arrays = node.arrays
         for k in node_origin.moving:
             if id(owner(arrays[k])) in owners:
@@ -181,13 +181,13 @@ def sweep(head: TrainingCall, retain: bool) -> bool:
     return True
 
 
-def _nodes(head: TrainingCall) -> tuple[list[Any], Any] | None:
+def _nodes(head: RecordedCall) -> tuple[list[Any], Any] | None:
     """The nodes below ``head``, which comes first, and what tells sweeps apart; None if some have no origin."""
-    kind, now = head.__class__, epoch[0]
+    kind, now = head.__class__, binding_version[0]
     nodes: list[Any] = [head]
     key: list[Any] = []
     for node in nodes:  # which grows meanwhile
-        origin = node.origin
+        origin = node.template
         if origin is None or origin.born != now or node.released or node.mark.overwritten:
             return None
         inputs = node.inputs
@@ -198,10 +198,10 @@ def _nodes(head: TrainingCall) -> tuple[list[Any], Any] | None:
                 continue
             child = info.node
             # a variable among the arguments, or a value that two calls read
-            if child.__class__ is not kind or child in nodes or child.origin is None:
+            if child.__class__ is not kind or child in nodes or child.template is None:
                 return None
             nodes.append(child)
-            key.append(weakref.ref(child.origin))
+            key.append(weakref.ref(child.template))
     return nodes, tuple(key)
 
 
@@ -217,7 +217,7 @@ def _run(plan: _Plan, nodes: Sequence[Any]) -> None:
                 results[r], arrays[r] = y._address, y._data
             for r, child in passed:
                 cotangents[child] = made[r]
-        node.origin.run(node, cotangents[n], results, arrays)
+        node.template.run(node, cotangents[n], results, arrays)
         for r, target in added:
             target += arrays[r]
         for target in zeroed:
@@ -235,7 +235,7 @@ def _planned(nodes: Sequence[Any]) -> _Plan | None:
     targets: list[Any] = []
     place = {id(n): k for k, n in enumerate(nodes)}
     for node in nodes:
-        origin: Origin = node.origin
+        origin: Origin = node.template
         program = origin.program
         if program.heads != 1:
             return None
@@ -243,7 +243,7 @@ def _planned(nodes: Sequence[Any]) -> _Plan | None:
         arrays: list[Any] = [None] * len(origin.outputs)
         passed, added, zeroed = [], [], []
         used: set[int] = set()
-        gives = iter(program.gives)
+        gives = iter(program.output_map)
         for info, wanted in zip(node.inputs, program.wanted, strict=True):
             r = next(gives) if wanted else None
             if info is None:
@@ -282,13 +282,13 @@ def _planned(nodes: Sequence[Any]) -> _Plan | None:
     if not leaves:
         return None
     owners = [id(owner(t)) for t in targets]
-    params = {id(owner(p._data)) for n in nodes for p in n.origin.params}
+    params = {id(owner(p._data)) for n in nodes for p in n.template.params}
     if len(set(owners)) < len(owners) or params.intersection(owners) or len({id(i) for i in leaves}) < len(leaves):
         return None
     head = nodes[0]
     for node in nodes[1:]:  # what is known of it goes with it
-        weakref.finalize(node.origin, head.origin.plans.clear).atexit = False
-    ones = OutputPool(head.origin.program.forward.outputs[0], head.origin.ctx).take()
+        weakref.finalize(node.template, head.template.plans.clear).atexit = False
+    ones = OutputPool(head.template.program.forward.outputs[0], head.template.ctx).take()
     ones._data[...] = 1
     return _Plan(ones, steps, leaves, targets, frozenset(owners))
 
@@ -299,7 +299,7 @@ def _type(origin: Origin, result: int) -> ArrayType:
 
 
 def origin_of(
-    program: Training,
+    program: RecordedProgram,
     ctx: Context,
     params: Mapping[int, NDArray],
     moving: Sequence[int],

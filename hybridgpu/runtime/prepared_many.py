@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..backends.writes import assign
 from ..core import autograd_state
-from ..ndarray.binding_version import epoch
+from ..ndarray.binding_version import binding_version
 from ..ndarray.ndarray import NDArray
 from ..ndarray.types import ArrayType
 from .compilation import Compiled
@@ -42,7 +42,7 @@ def prepare_many(
         array: the class of the arguments.
         finish: puts the results together; None gives the only one.
     """
-    state, born = autograd_state.state, epoch[0]
+    state, born = autograd_state.state, binding_version[0]
     ctx, count, in_order = arguments_of(op, types)
     found = start_of(op, types, made, ctx, pooled=True)
     if found is None:
@@ -59,7 +59,7 @@ def prepare_many(
                 assign((args[target] if isinstance(target, int) else target)._data, value._data)
 
     def call_many(*args: Any) -> Any:
-        if len(args) == count and epoch[0] == born and state.training is training and not state.recording:
+        if len(args) == count and binding_version[0] == born and state.training is training and not state.recording:
             for x, t in zip(args, in_order):
                 if x.__class__ is not array or x._type is not t:
                     return slow(args)

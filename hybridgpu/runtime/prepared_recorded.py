@@ -10,13 +10,13 @@ from ..backends.writes import assign
 from ..context import Context
 from ..core import autograd_state
 from ..core.autograd_state import GradientInfo, history
-from ..ndarray.binding_version import epoch
+from ..ndarray.binding_version import binding_version
 from ..ndarray.ndarray import NDArray
 from ..ndarray.types import ArrayType, array_type
 from ..ndarray.versions import Reader
 from .dispatch.overlaps import overlap_test
 from .prepared_backward import Origin, origin_of
-from .recorded_program import Training, TrainingCall
+from .recorded_program import RecordedCall, RecordedProgram
 from .start import POOLED, Fixed, arguments_of, fixed_of, start_of
 from .structured import Call, finish_of, prepared_for
 from .written import Writer
@@ -55,7 +55,7 @@ class Known(NamedTuple):
 def prepare_recorded(
     op: CachedOp,
     types: Sequence[ArrayType],
-    program: Training,
+    program: RecordedProgram,
     array: type[NDArray],
     slow: Call,
     form: Sequence[Any],
@@ -70,14 +70,14 @@ def prepare_recorded(
     forward = program.forward
     if forward.program is None:
         return None
-    if any(program.wanted[m.position] and isinstance(op.sources[m.position], int) for m in program.early):
+    if any(program.wanted[m.position] and isinstance(op.sources[m.position], int) for m in program.forward_writes):
         return None  # whether the argument may be written is asked at every call
     if forward.program.target != "cuda" and forward.loaded.single and not program.overwritten:
         return _written(op, types, program, array, slow, form, results)
     return prepared_for(form, slow, lambda slow: _started(op, types, program, array, slow, finish_of(results)))
 
 
-def _known(op: CachedOp, program: Training, whole: Fixed, ctx: Context, born: int) -> Known | None:
+def _known(op: CachedOp, program: RecordedProgram, whole: Fixed, ctx: Context, born: int) -> Known | None:
     count, params = len(op.sources), whole.params
     infos: list[GradientInfo | None] = [None] * count
     for k, p in whole.live.items():
@@ -86,7 +86,7 @@ def _known(op: CachedOp, program: Training, whole: Fixed, ctx: Context, born: in
             return None
     moving = [(k, s, program.wanted[k]) for k, s in enumerate(op.sources) if isinstance(s, int)]
     heads = program.heads
-    first = heads + len(program.late)
+    first = heads + len(program.backward_writes)
     return Known(
         infos,
         [params[k]._data if k in params else None for k in range(count)],
@@ -95,31 +95,31 @@ def _known(op: CachedOp, program: Training, whole: Fixed, ctx: Context, born: in
         origin_of(program, ctx, params, [k for k, _, _ in moving], born),
         Reader(p._data for p in params.values()),
         [array_type(t.shape, t.dtype.np, ctx) for t in program.forward.outputs[:heads]],
-        [(heads + k, m.position, m.keep) for k, m in enumerate(program.late)],
-        [(first + k, m.position) for k, m in enumerate(program.early)],
+        [(heads + k, m.position, m.keep) for k, m in enumerate(program.backward_writes)],
+        [(first + k, m.position) for k, m in enumerate(program.forward_writes)],
     )
 
 
-def _overlaps(op: CachedOp, types: Sequence[ArrayType], program: Training, whole: Fixed) -> Any:
-    written = [m.position for m in (*program.early, *program.late)]
+def _overlaps(op: CachedOp, types: Sequence[ArrayType], program: RecordedProgram, whole: Fixed) -> Any:
+    written = [m.position for m in (*program.forward_writes, *program.backward_writes)]
     return overlap_test(op, types, written, whole.params)
 
 
-def _pooled(program: Training) -> bool:
+def _pooled(program: RecordedProgram) -> bool:
     return sum(t.nbytes for t in program.forward.outputs) <= POOLED
 
 
 def _written(
     op: CachedOp,
     types: Sequence[ArrayType],
-    program: Training,
+    program: RecordedProgram,
     array: type[NDArray],
     slow: Call,
     form: Sequence[Any],
     results: Any,
 ) -> Call | None:
     """Of a program on the host that is one foreign call."""
-    born = epoch[0]
+    born = binding_version[0]
     ctx, _, in_order = arguments_of(op, types)
     whole = fixed_of(op, types, program.forward, ctx)
     known = None if whole is None else _known(op, program, whole, ctx, born)
@@ -139,13 +139,13 @@ def _written(
 def _started(
     op: CachedOp,
     types: Sequence[ArrayType],
-    program: Training,
+    program: RecordedProgram,
     array: type[NDArray],
     slow: Call,
     finish: Callable[[list[NDArray]], Any] | None,
 ) -> Call | None:
     """Of any other one."""
-    state, born, training = autograd_state.state, epoch[0], program.training
+    state, born, training = autograd_state.state, binding_version[0], program.training
     ctx, count, in_order = arguments_of(op, types)
     found = start_of(op, types, program.forward, ctx, _pooled(program))
     known = None if found is None else _known(op, program, found[1], ctx, born)
@@ -154,13 +154,13 @@ def _started(
     start = found[0]
     shares_memory = _overlaps(op, in_order, program, found[1])
     template, data, fixed, moving, origin, reader, head_types, late, early = known
-    heads, kept, overwritten = program.heads, list(program.kept), program.overwritten
+    heads, kept, overwritten = program.heads, list(program.residuals), program.overwritten
     if overwritten:
         origin = None  # the backward pass takes copies, not what lies at the addresses of the inputs
     device = program.forward.device
 
     def call_recorded(*args: Any) -> Any:
-        if len(args) == count and epoch[0] == born and state.recording and state.training is training:
+        if len(args) == count and binding_version[0] == born and state.recording and state.training is training:
             for x, t in zip(args, in_order):
                 if x.__class__ is not array or x._type is not t:
                     return slow(args)
@@ -192,13 +192,13 @@ def _started(
                             old[k] = arrays[k].copy()
                     for r, k in early:
                         assign(arrays[k], results[r]._data)
-            node = TrainingCall.__new__(TrainingCall)
+            node = RecordedCall.__new__(RecordedCall)
             node.inputs, node.types, node.released = infos, head_types, False
             node.arrays, node.ctx, node.seed = old, ctx, words
             node.writes = [(arrays[k], results[r]._data, keep) for r, k, keep in late]
-            node.program, node.kept = program, [results[k]._data for k in kept]
-            node.origin, node.at, node.room, node.mark = origin, at, None, reader.mark
-            node.kept_at = [results[k]._address for k in kept]  # type: ignore[misc]
+            node.program, node.residuals = program, [results[k]._data for k in kept]
+            node.template, node.addresses, node.scratch, node.mark = origin, at, None, reader.mark
+            node.residual_addresses = [results[k]._address for k in kept]  # type: ignore[misc]
             # arrays of their own: one that waits in a pool would hold the recorded graph
             shown = [_view(results[k], GradientInfo(None, "null", node, k)) for k in range(heads)]
             return finish(shown) if finish else shown[0]

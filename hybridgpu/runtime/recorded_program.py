@@ -32,12 +32,12 @@ from ..ndarray.versions import Reader, latest
 from ..symbol.lowering import Structure, backward_mutations, lower_symbol, mutations
 from ..symbol.symbol import Symbol
 from ..util import is_np_shape
-from .compilation import LIMIT, Build, Compiled, compiler_key, interpret, store_key, target_of
+from .compilation import LIMIT, Compilation, Compiled, compiler_key, interpret, store_key, target_of
 from .operator_gradients import OperatorFunctions
 from .prepared_backward import Origin, sweep
 from .reports.events import Dumper
 
-__all__ = ["Training", "TrainingCall", "training_program"]
+__all__ = ["RecordedCall", "RecordedProgram", "recorded_program"]
 
 
 class StateWrite(NamedTuple):
@@ -48,34 +48,36 @@ class StateWrite(NamedTuple):
     needs: int = 0
 
 
-class Training:
+class RecordedProgram:
     """The two programs of one signature.
 
     Attributes:
         forward: its results are the heads, the values of the writes, and the kept values.
         backward: None if no wanted input gets a gradient.
         heads: number of heads; each has a cotangent, zeros where the user gives none.
-        late: the inputs that take new values when the backward pass runs, in order of the results.
-        early: the same for the call itself; these results follow the late ones.
-        kept: positions of kept values among the results of the forward program.
-        takes, gives, draws: see Derivative; kept values stand between inputs and cotangents.
+        backward_writes: the inputs that take new values when the backward pass runs, in order of the results.
+        forward_writes: the same for the call itself; these results follow those of backward_writes.
+        residuals: positions of the values kept for the backward pass among the results of the forward program.
+        input_map, output_map, draws: see Derivative; residuals stand between inputs and cotangents.
         overwritten: the inputs that the heads read and the call itself writes, operators' states excepted: the backward pass
             takes their old values.
     """
 
     def __init__(self, symbol: Symbol, types: list[TensorType], training: bool, wanted: tuple[bool, ...]) -> None:
         self.symbol, self.types, self.training, self.wanted = symbol, types, training, wanted
-        self.late = [StateWrite(m.position, m.keep, m.needs) for m in backward_mutations(symbol, training, wanted)]
-        self.early = [StateWrite(m.position, m.keep) for m in mutations(symbol, training, recorded=True)]
+        self.backward_writes = [
+            StateWrite(m.position, m.keep, m.needs) for m in backward_mutations(symbol, training, wanted)
+        ]
+        self.forward_writes = [StateWrite(m.position, m.keep) for m in mutations(symbol, training, recorded=True)]
         self.heads = len(symbol._heads)
         self._graph: Graph | None = None
         self._operators: OperatorFunctions | None = None
-        self._kept_nodes: Sequence[Node] = ()
+        self._residual_nodes: Sequence[Node] = ()
         self.forward: Compiled
         self.backward: Compiled | None = None
-        self.kept: list[int] = []
-        self.takes: tuple[int, ...] = ()
-        self.gives: tuple[int | None, ...] = ()
+        self.residuals: list[int] = []
+        self.input_map: tuple[int, ...] = ()
+        self.output_map: tuple[int | None, ...] = ()
         self.overwritten: tuple[int, ...] = ()
         self._exact = True  # as for differentiate; so of what operators compute one by one
         self._target: Target | None = None  # whose library decides what is kept
@@ -85,7 +87,7 @@ class Training:
         """Whether operators run one by one until the programs are there."""
         return self.forward.interpreted
 
-    def in_mode(self, mode: Mode) -> Training:
+    def in_mode(self, mode: Mode) -> RecordedProgram:
         """The same programs, called in another way; see :meth:`Compiled.in_mode`."""
         if mode is Mode.FRESH:
             return self
@@ -94,11 +96,11 @@ class Training:
         other.backward = None if self.backward is None else self.backward.in_mode(mode)
         return other
 
-    def of(self, symbol: Symbol, names: NameTable) -> Training:
+    def of(self, symbol: Symbol, names: NameTable) -> RecordedProgram:
         """The same programs as those of another graph of this structure."""
         other = copy.copy(self)
         other.symbol = symbol
-        other._graph, other._operators, other._kept_nodes = None, None, ()
+        other._graph, other._operators, other._residual_nodes = None, None, ()
         other.forward = self.forward.named(names)
         other.backward = None if self.backward is None else self.backward.named(names)
         return other
@@ -127,7 +129,7 @@ class Training:
         self._follow(self._plan(derivative))
         graph = self._forward_graph(derivative)
         self.forward = interpret(graph, self.types, device, names.graph, reason, names)
-        if any(g is not None for g in self.gives):
+        if any(g is not None for g in self.output_map):
             types, name = self._backward_types(self.forward.outputs), f"{names.graph}_backward"
             self.backward = interpret(derivative[0].graph, types, device, name, reason, names)
 
@@ -141,14 +143,14 @@ class Training:
         numeric: str,
         target: Target | None = None,
     ) -> None:
-        """Compile both programs, or find them in the store; ``identity``, ``names``: as for ``Build``."""
+        """Compile both programs, or find them in the store; ``identity``, ``names``: as for ``Compilation``."""
         self._exact = numeric == "strict"
         backend = device.backend()
         target = target or target_of(device)
         self._target = target and target.with_numeric(numeric)
         derivative: list[Derivative] = []
         plan = default_store().get_json("training", store_key(identity)) if backend else None
-        if not isinstance(plan, dict) or set(plan) != {"kept", "takes", "gives", "overwritten"}:
+        if not isinstance(plan, dict) or set(plan) != {"residuals", "input_map", "output_map", "overwritten"}:
             plan = self._plan(derivative)
             if backend:
                 default_store().put_json("training", store_key(identity), plan)
@@ -165,17 +167,17 @@ class Training:
             return Graph(f"{GRAPH}_backward", made.inputs, made.outputs)
 
         name, own = names.graph, f"{identity} forward"
-        first = Build(forward, self.types, device, fixed, name, reason, own, numeric, names=names, target=target)
+        first = Compilation(forward, self.types, device, fixed, name, reason, own, numeric, names=names, target=target)
         with first:
-            if all(g is None for g in self.gives):
+            if all(g is None for g in self.output_map):
                 self.forward = first.finish()
                 return
             first.start()  # while the other one is planned
-            second = Build(
+            second = Compilation(
                 backward,
                 self._backward_types(first.outputs),
                 device,
-                frozenset(i for i, k in enumerate(self.takes) if k in fixed),
+                frozenset(i for i, k in enumerate(self.input_map) if k in fixed),
                 f"{name}_backward",
                 reason,
                 f"{identity} backward",
@@ -188,18 +190,22 @@ class Training:
                 self.forward, self.backward = first.finish(), second.finish()
 
     def _follow(self, plan: dict[str, Any]) -> None:
-        self.kept, self.takes, self.gives = list(plan["kept"]), tuple(plan["takes"]), tuple(plan["gives"])
+        self.residuals, self.input_map, self.output_map = (
+            list(plan["residuals"]),
+            tuple(plan["input_map"]),
+            tuple(plan["output_map"]),
+        )
         self.overwritten = tuple(plan["overwritten"])
 
     def _forward_graph(self, derivative: list[Derivative]) -> Graph:
         graph = self.graph()
         self._derive(derivative)
-        extra = [n for n in self._kept_nodes if n not in graph.outputs]
+        extra = [n for n in self._residual_nodes if n not in graph.outputs]
         return Graph(GRAPH, graph.inputs, (*graph.outputs, *extra))
 
     def _backward_types(self, outputs: Sequence[TensorType]) -> list[TensorType]:
-        arguments = [*self.types, *(outputs[k] for k in self.kept), *outputs[: self.heads]]
-        return [arguments[k] for k in self.takes]
+        arguments = [*self.types, *(outputs[k] for k in self.residuals), *outputs[: self.heads]]
+        return [arguments[k] for k in self.input_map]
 
     def _derive(self, found: list[Derivative]) -> None:
         if not found:
@@ -210,23 +216,23 @@ class Training:
                 from ..compiler.pipeline import library_computes
 
                 by_library = library_computes(self._target)
-            self._kept_nodes = residuals(graph, flags, self.wanted, self._exact, by_library)
-            found.append(differentiate(graph, self._kept_nodes, flags, self.wanted, self._exact))
+            self._residual_nodes = residuals(graph, flags, self.wanted, self._exact, by_library)
+            found.append(differentiate(graph, self._residual_nodes, flags, self.wanted, self._exact))
 
     def _plan(self, found: list[Derivative]) -> dict[str, Any]:
         self._derive(found)
         graph = self.graph()
         kept, extra = [], len(graph.outputs)
-        for node in self._kept_nodes:
+        for node in self._residual_nodes:
             if node in graph.outputs:
                 kept.append(graph.outputs.index(node))
             else:
                 kept.append(extra)
                 extra += 1
         return {
-            "kept": kept,
-            "takes": list(found[0].input_positions),
-            "gives": list(found[0].output_positions),
+            "residuals": kept,
+            "input_map": list(found[0].input_positions),
+            "output_map": list(found[0].output_positions),
             "overwritten": self._overwritten(graph) if found[0].graph.outputs else [],
         }
 
@@ -238,62 +244,62 @@ class Training:
             for m in mutations(self.symbol, self.training, recorded=True)
             for k in m.node.auxiliary_inputs()
         }
-        positions = [m.position for m in self.early if variables[m.position] not in states]
+        positions = [m.position for m in self.forward_writes if variables[m.position] not in states]
         read = set(reachable(graph.outputs[: self.heads])) if positions else set()
         return [k for k in positions if graph.inputs[k] in read]
 
     def call(self, inputs: Sequence[NDArray], ctx: Context, kind: Any = None) -> list[NDArray]:
         """Run the forward program and record the call; results are of ``kind`` as for ``wrap``."""
-        for m in self.early:
+        for m in self.forward_writes:
             info = autograd_state.history(inputs[m.position])
             if (
                 info is not None and info.node is not None
             ):  # gradients of what is written would go to what was there before
                 refuse_in_place(inputs[m.position])
         arrays = [x._data for x in inputs]
-        seed = self.forward.seed(ctx)
+        seed = self.forward.next_rng_state(ctx)
         results = self.forward.results(arrays, seed)
-        first = self.heads + len(self.late)
+        first = self.heads + len(self.backward_writes)
         with self.forward.device.current():
             old = {k: arrays[k].copy() for k in self.overwritten}
-            for k, m in enumerate(self.early):
+            for k, m in enumerate(self.forward_writes):
                 assign(arrays[m.position], results[first + k])
-        late = [(arrays[m.position], results[self.heads + k], m.keep) for k, m in enumerate(self.late)]
+        late = [(arrays[m.position], results[self.heads + k], m.keep) for k, m in enumerate(self.backward_writes)]
         heads = [wrap(r, ctx, kind) for r in results[: self.heads]]
-        TrainingCall(self, inputs, heads, ctx, seed, [results[k] for k in self.kept], late, old)
+        RecordedCall(self, inputs, heads, ctx, seed, [results[k] for k in self.residuals], late, old)
         return heads
 
 
-class TrainingCall(WritingCall):
+class RecordedCall(WritingCall):
     """A recorded call of a hybridized graph.
 
     Attributes:
-        origin: of a prepared call, with ``at`` and ``kept_at``; see runtime/prepared_backward.py.
+        template: of a prepared call, with ``addresses`` and ``residual_addresses``; see runtime/prepared_backward.py.
         mark: as long as it may read its inputs; see ndarray/versions.py.
-        room: where its kept values, what it writes later and its seed lie, if they lie together (runtime/dispatch/pools.py).
+        scratch: where its kept values, what it writes later and its seed lie, if they lie together (runtime/dispatch/pools.py).
     """
 
-    __slots__ = ("at", "kept", "kept_at", "mark", "origin", "program", "room")
+    __slots__ = ("addresses", "mark", "program", "residual_addresses", "residuals", "scratch", "template")
 
     def __init__(
         self,
-        program: Training,
+        program: RecordedProgram,
         inputs: Sequence[NDArray],
         heads: Sequence[NDArray],
         ctx: Context,
         seed: Any,
-        kept: list[Any],
+        residuals: list[Any],
         writes: list[tuple[Any, Any, float]],
         old: Mapping[int, Any],
     ) -> None:
         super().__init__(inputs, heads, ctx, seed, writes)
         for k, values in old.items():  # of inputs that the call has written
             self.arrays[k] = values
-        self.program, self.kept = program, kept
-        self.origin: Origin | None = None
-        self.at: list[int] = []
-        self.kept_at: list[int] = []
-        self.room: Any = None
+        self.program, self.residuals = program, residuals
+        self.template: Origin | None = None
+        self.addresses: list[int] = []
+        self.residual_addresses: list[int] = []
+        self.scratch: Any = None
         self.mark: Any = Reader(self.arrays).mark
 
     def sweep(self, retain: bool) -> bool:
@@ -301,11 +307,11 @@ class TrainingCall(WritingCall):
 
     def release(self) -> None:
         super().release()
-        self.kept = []
-        self.room = self.mark = None
+        self.residuals = []
+        self.scratch = self.mark = None
 
     def _needs(self) -> Sequence[int]:
-        return [m.needs for m in self.program.late]
+        return [m.needs for m in self.program.backward_writes]
 
     def _gradients(self, cotangents: Sequence[NDArray | None], wanted: Sequence[bool]) -> Sequence[NDArray | None]:
         program, device = self.program, self.program.forward.device
@@ -318,9 +324,9 @@ class TrainingCall(WritingCall):
         filled = [(self.zeros(k) if c is None else c)._data for k, c in enumerate(cotangents)]
         if program.backward is None:
             return [None] * sum(wanted)
-        arguments = [*arrays, *self.kept, *filled]
-        results = program.backward.results([arguments[k] for k in program.takes], self.seed)
-        every = iter(program.gives)
+        arguments = [*arrays, *self.residuals, *filled]
+        results = program.backward.results([arguments[k] for k in program.input_map], self.seed)
+        every = iter(program.output_map)
         of_input = [next(every) if w else None for w in program.wanted]
         return [
             None if of_input[k] is None else wrap(results[of_input[k]], self.ctx)  # type: ignore[index]
@@ -330,11 +336,11 @@ class TrainingCall(WritingCall):
 
 
 _NOTHING = Symbol([])  # in the place of a graph: what others share holds none
-_memory: dict[Any, Training] = {}
+_memory: dict[Any, RecordedProgram] = {}
 _building = Lock()
 
 
-def training_program(
+def recorded_program(
     symbol: Symbol,
     types: Sequence[TensorType],
     training: bool,
@@ -347,7 +353,7 @@ def training_program(
     numeric: str | None = None,
     interpreted: bool = False,
     target: Target | None = None,
-) -> Training:
+) -> RecordedProgram:
     """The forward and backward programs of ``symbol`` for input types in ``list_inputs`` order.
 
     Args:
@@ -363,14 +369,14 @@ def training_program(
     names = structure.table(name)
     found = _memory.get(key)
     if found is None and interpreted:
-        found = Training(symbol, list(types), training, wanted)
+        found = RecordedProgram(symbol, list(types), training, wanted)
         found.interpret(device, names, reason)
         return found
     if found is None:
         with _building:
             found = _memory.get(key)
             if found is None:
-                found = Training(symbol, list(types), training, wanted)
+                found = RecordedProgram(symbol, list(types), training, wanted)
                 found.make(device, fixed, names, reason, f"training {key[:8]!r}", numeric, target)
                 if len(_memory) >= LIMIT:
                     del _memory[next(iter(_memory))]

@@ -88,7 +88,7 @@ def fixed_of(op: CachedOp, types: Sequence[ArrayType], made: Compiled, ctx: Cont
         params = {k: pinned(p) for k, p in live.items()}
     if any(p._type is not types[k] for k, p in params.items()):
         return None
-    kept = op.kept_for(made, params, ctx)
+    kept = op.folded_for(made, params, ctx)
     if kept is None:
         return None
     addresses = [p.address for p in params.values()] + [made.device.address(v) for v in kept]
@@ -170,7 +170,7 @@ def _on_device(op: CachedOp, made: Compiled, ctx: Context, whole: Fixed, pooled:
 
     def here(moving: list[int], args: Sequence[NDArray]) -> tuple[list[NDArray], Any] | None:
         run, takes = ready.streams.get(stream().ptr) or lane()
-        words = made.seed(ctx)
+        words = made.next_rng_state(ctx)
         if reads_state:
             moving.append(device.address(words))
         results = [take() for take in takes]

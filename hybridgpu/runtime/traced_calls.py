@@ -23,7 +23,7 @@ from ..tracing import Trace, TracedGraph, TracingError, tracing
 from ..tracing.error import NotStaticError, not_traced
 from ..util import is_np_array, is_np_shape
 from .cached_op import CachedOp
-from .dispatch.call_cache import Calls
+from .dispatch.call_cache import CallCache
 from .dispatch.overlaps import check_apart
 
 __all__ = ["TracedCalls", "argument_tree", "static_value"]
@@ -63,7 +63,7 @@ class TracedCalls:
 
     Args:
         name: for reports.
-        manner: how they run, as ``flags.manner_of`` gives it.
+        options: how they run, as ``hybridize_flags.call_options`` gives it.
         first: why there are programs of it at all, for reports.
 
     Attributes:
@@ -71,11 +71,11 @@ class TracedCalls:
         predicting: that of the last one outside of training mode, which files hold.
     """
 
-    def __init__(self, name: str, manner: tuple[Any, ...], first: str = "first call") -> None:
-        self.name, self._manner, self._first = name, manner, first
+    def __init__(self, name: str, options: tuple[Any, ...], first: str = "first call") -> None:
+        self.name, self._options, self._first = name, options, first
         self._found: dict[Any, CachedOp] = {}
         self._made: list[CachedOp] = []
-        self._calls = Calls()
+        self._calls = CallCache()
         self._last: tuple[list[str], list[Any], bool] | None = None
         self._why: str | None = None
         self.latest: CachedOp | None = None
@@ -168,7 +168,7 @@ class TracedCalls:
         for made in self._made:
             if (made.data or made.ctx == ctx) and made.formats == (form, results) and _is_same(made.traced, graph):  # type: ignore[arg-type]
                 return made
-        mode, numeric, background = self._manner
+        mode, numeric, background = self._options
         op = CachedOp(graph.symbol, list(names), graph.sources, self.name, mode, numeric, background, reason)
         op.formats, op.traced, op.ctx = (form, results), graph, ctx
         op._calls = self._calls  # one signature's prepared call finds that of another

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any
 from ..backends.writes import assign
 from ..core.autograd_state import ResultInfo, history, state
 from ..core.rng import drawing
-from ..ndarray.binding_version import epoch
+from ..ndarray.binding_version import binding_version
 from ..ndarray.ndarray import NDArray
-from .dispatch.pools import ONE, TWO, DataPool, OutputPool, RoomPool
-from .recorded_program import Training, TrainingCall
+from .dispatch.pools import REFS_ONE, REFS_TWO, OutputPool, ScratchPool, StoragePool
+from .recorded_program import RecordedCall, RecordedProgram
 from .start import Fixed
 from .structured import function, listed, refusal, together, unpacking
 
@@ -58,7 +58,7 @@ class Writer:
             "array": array,
             "assign": assign,
             "born": born,
-            "epoch": epoch,
+            "binding_version": binding_version,
             "history": history,
             "new": object.__new__,
             "slow": slow,
@@ -67,7 +67,9 @@ class Writer:
         }
         self.lines: list[str] = []
         flag = "state.recording" if recording else "not state.recording"
-        self._refuse_unless(f"len(args) == {len(form)} and epoch[0] == born and state.training is training and {flag}")
+        self._refuse_unless(
+            f"len(args) == {len(form)} and binding_version[0] == born and state.training is training and {flag}"
+        )
         self.lines += unpacking(form, self.names)
         for k, t in enumerate(types):
             self.names[f"t{k}"] = t
@@ -110,14 +112,14 @@ class Writer:
             self.names["draw"] = drawing(ctx)
             found += ["words", "seed", "seed_at"]
         if found:
-            self.names["take_room"] = RoomPool(hidden, made.draws, reuse).take
+            self.names["take_room"] = ScratchPool(hidden, made.draws, reuse).take
             self.lines.append(f"{', '.join(found)}, = room = take_room()")
         if made.draws:
             self.lines.append("words[:] = draw()")
             passed.append("seed_at")
         for k, t in enumerate(made.outputs[:heads]):
             if recorded:
-                self._data_of(k, DataPool(t, reuse))
+                self._data_of(k, StoragePool(t, reuse))
                 passed.append(f"at{k}")
             else:
                 self.names[f"take{k}"] = OutputPool(t, ctx, kind).take
@@ -126,13 +128,13 @@ class Writer:
         passed += [f"at{k}" for k in places]
         self.lines += bound.lines(", ".join(passed))
 
-    def _data_of(self, k: int, pool: DataPool) -> None:
+    def _data_of(self, k: int, pool: StoragePool) -> None:
         """Lines that take the data of result k: most often what the last call had is free, which is seen without a call."""
         self.names[f"take{k}"] = pool.take
         if not pool.reuse:
             self.lines.append(f"d{k}, _, at{k} = take{k}()")
             return
-        self.names |= {f"last{k}": pool.take(), "count": getrefcount, "one": ONE, "two": TWO}
+        self.names |= {f"last{k}": pool.take(), "count": getrefcount, "one": REFS_ONE, "two": REFS_TWO}
         self.lines.append(f"d{k}, m, at{k} = last{k}")
         self.lines.append(f"if count(d{k}) != one or count(m) != two: d{k}, m, at{k} = take{k}()")
 
@@ -178,10 +180,10 @@ class Writer:
             found = "i is not None and (i.node is not None or i.grad_req != 'null')"
             self.lines += refusal(f"not ({found})" if wanted else found)
 
-    def node(self, known: Known, program: Training, ctx: Context, kind: Any) -> None:
+    def node(self, known: Known, program: RecordedProgram, ctx: Context, kind: Any) -> None:
         """Lines after the start of a recorded call: its node, and results y0, y1 … that are in the recorded graph."""
         self.names |= {
-            "TrainingCall": TrainingCall,
+            "RecordedCall": RecordedCall,
             "ResultInfo": ResultInfo,
             "program": program,
             "types": known.types,
@@ -200,14 +202,14 @@ class Writer:
             "seed": "seed" if program.forward.draws else "None",
             "writes": listed(f"(arrays[{k}], d{r}, {keep!r})" for r, k, keep in known.late),
             "program": "program",
-            "kept": listed(f"d{k}" for k in program.kept),
-            "origin": "origin",
-            "at": listed(f"x{s}._address" for _, s, _ in known.moving),
-            "kept_at": listed(f"at{k}" for k in program.kept),
-            "room": "room" if hidden else "None",
+            "residuals": listed(f"d{k}" for k in program.residuals),
+            "template": "origin",
+            "addresses": listed(f"x{s}._address" for _, s, _ in known.moving),
+            "residual_addresses": listed(f"at{k}" for k in program.residuals),
+            "scratch": "room" if hidden else "None",
             "mark": "reader.mark",
         }
-        self.lines += ["node = new(TrainingCall)", *(f"node.{name} = {value}" for name, value in values.items())]
+        self.lines += ["node = new(RecordedCall)", *(f"node.{name} = {value}" for name, value in values.items())]
         for k, t in enumerate(known.types):
             self.names[f"r{k}"] = t
             self.lines += [f"y{k} = new(made)", f"y{k}._data = d{k}", f"y{k}._type = r{k}", f"y{k}._address = at{k}"]

@@ -23,7 +23,7 @@ def evaluate(symbol: Symbol, ctx: Any, arrays: dict[str, Any]) -> list[NDArray]:
     """
     from ..runtime.cached_op import CachedOp
     from ..runtime.compilation import compiled
-    from ..runtime.graph_breaks import ends_program
+    from ..runtime.graph_breaks import is_graph_break
 
     names = symbol.list_inputs()
     where = ctx or current_context()
@@ -37,7 +37,7 @@ def evaluate(symbol: Symbol, ctx: Any, arrays: dict[str, Any]) -> list[NDArray]:
     if len(set(names)) != len(names):
         twice = next(n for n in names if names.count(n) > 1)
         raise MXNetError(f"variable name {twice!r} occurs twice in the graph; give the two variables different names")
-    if any(map(ends_program, topological(symbol._heads))):
+    if any(map(is_graph_break, topological(symbol._heads))):
         return CachedOp(symbol, names, {}, symbol.name or "group")(inputs)
     if not inputs:
         return compiled(symbol, [], training=False, ctx=where).run([], where)

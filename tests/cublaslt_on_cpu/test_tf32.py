@@ -24,7 +24,7 @@ from hybridgpu.compiler.schedule.matmul import config_cuda
 from hybridgpu.core import settings
 from hybridgpu.core.dtypes import f16, f32, f64
 from hybridgpu.gluon import nn
-from hybridgpu.runtime.background import Later
+from hybridgpu.runtime.background import BackgroundJob
 
 GPU = mx.gpu(0)
 RNG = np.random.default_rng(3)
@@ -134,14 +134,14 @@ def test_programs_that_are_made_in_the_background(gpu, allowed):
     net, x = made("product")
     net.hybridize(background=True)
     goes_on = threading.Event()
-    Later(goes_on.wait)
+    BackgroundJob(goes_on.wait)
     try:
         with mx.allow_tf32(allowed):
             assert is_tf32(net(x), "product") is allowed
         mx.allow_tf32(not allowed)
     finally:
         goes_on.set()
-        Later(bool).result(wait=True)  # they are made in turn
+        BackgroundJob(bool).result(wait=True)  # they are made in turn
     with mx.allow_tf32(allowed):
         assert is_tf32(net(x), "product") is allowed
         assert net.explain(x).program.tf32 is allowed

@@ -14,7 +14,7 @@ from hybridgpu.compiler.primitives import builder
 from hybridgpu.compiler.target import CPU, CUDA
 from hybridgpu.core.dtypes import f32
 from hybridgpu.gluon import nn, rnn
-from hybridgpu.runtime.recorded_program import Training
+from hybridgpu.runtime.recorded_program import RecordedProgram
 from hybridgpu.symbol.lowering import lower_symbol
 
 FIRST = 16
@@ -172,7 +172,7 @@ def step(name: str, make, known: dict[str, tuple[int, ...]], target, loss=None) 
     types = {n: tensor_type(tuple(s), f32) for n, s in zip(names, [*arguments, *states], strict=True)}
     learned = set(loss.list_arguments()) - set(known)
     inputs = loss.list_inputs()
-    training = Training(loss, [types[n] for n in inputs], True, tuple(n in learned for n in inputs))
+    training = RecordedProgram(loss, [types[n] for n in inputs], True, tuple(n in learned for n in inputs))
     derivative: list = []
     training._follow(training._plan(derivative))
     graphs = (training._forward_graph(derivative), derivative[0].graph)

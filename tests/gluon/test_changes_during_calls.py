@@ -13,7 +13,7 @@ import hybridgpu as mx
 from hybridgpu import nd
 from hybridgpu.gluon import nn
 from hybridgpu.runtime.cached_op import CachedOp
-from hybridgpu.runtime.hybridize_flags import manner_of
+from hybridgpu.runtime.hybridize_flags import call_options
 
 
 class Scaled(nn.HybridBlock):
@@ -134,7 +134,7 @@ def test_a_change_during_a_call_is_not_undone_by_it(change, moment, monkeypatch,
         assert net.told[:1] == runs
         runs = runs if runs != ["sym"] else []  # traced once
     if net._cached_op is not None:
-        assert net._cached_op.mode is manner_of(net._flags)[0]
+        assert net._cached_op.mode is call_options(net._flags)[0]
         assert net._cached_op.symbol is net._cached_graph[1]
 
 
@@ -180,13 +180,13 @@ def test_threads_that_wait_for_one_program_have_one_reason(monkeypatch):
         return found
 
     monkeypatch.setattr(CachedOp, "_reason", reason)
-    made = CachedOp._made
+    made = CachedOp.get_or_compile
 
     def together(op, *args, **kwargs):
         barrier.wait(10)  # both have seen that there is none
         return made(op, *args, **kwargs)
 
-    monkeypatch.setattr(CachedOp, "_made", together)
+    monkeypatch.setattr(CachedOp, "get_or_compile", together)
     threads = [threading.Thread(target=net, args=(x,)) for _ in range(2)]
     for t in threads:
         t.start()

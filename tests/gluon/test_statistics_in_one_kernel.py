@@ -13,7 +13,7 @@ from hybridgpu.compiler.program import KernelStep
 from hybridgpu.compiler.target import CPU, CUDA
 from hybridgpu.core.dtypes import f32
 from hybridgpu.gluon import nn
-from hybridgpu.runtime.recorded_program import Training
+from hybridgpu.runtime.recorded_program import RecordedProgram
 
 #: columns of a batch, planes of pictures (some that take a cluster), planes of volumes
 SHAPES = [(64, 256), (9, 40), (4, 8, 6, 6), (64, 16, 8, 8), (32, 64, 56, 56), (2, 3, 4, 5, 6)]
@@ -27,7 +27,7 @@ def graphs(shape: tuple[int, ...]):
     types = {n: tensor_type(tuple(s), f32) for n, s in zip(names, [*arguments, *states], strict=True)}
     inputs = symbol.list_inputs()
     learned = set(symbol.list_arguments())
-    training = Training(symbol, [types[n] for n in inputs], True, tuple(n in learned for n in inputs))
+    training = RecordedProgram(symbol, [types[n] for n in inputs], True, tuple(n in learned for n in inputs))
     derivative: list = []
     training._follow(training._plan(derivative))
     return training._forward_graph(derivative), derivative[0].graph

@@ -19,7 +19,7 @@ from hybridgpu.backends.cpu.toolchain import Toolchain
 from hybridgpu.cache.disk_cache import reset_default_store
 from hybridgpu.gluon import nn
 from hybridgpu.runtime import cached_op, compilation
-from hybridgpu.runtime.background import Later
+from hybridgpu.runtime.background import BackgroundJob
 from hybridgpu.runtime.cached_op import CachedOp
 from hybridgpu.runtime.reports.events import compile_report
 
@@ -55,7 +55,7 @@ def network(width):
 
 def settle(net):
     """Wait for what is being made."""
-    for later, _ in list(net._cached_op._later.values()):
+    for later, _ in list(net._cached_op._jobs.values()):
         later._finished.wait()
 
 
@@ -76,7 +76,7 @@ def test_operators_answer_until_the_program_is_there(gate):
     settle(net)
     np.testing.assert_allclose(net(x).asnumpy(), want, 1e-5, 1e-6)
     assert [e.target for e in events(net)] == ["reference", "cpu"] and compile_report().signatures == before + 1
-    assert net._cached_op._latest[2].program is not None
+    assert net._cached_op.last_call[2].program is not None
 
 
 def test_gradients_meanwhile(gate):
@@ -95,7 +95,7 @@ def test_gradients_meanwhile(gate):
     gate.set()
     settle(net)
     np.testing.assert_allclose(gradient(), want, 1e-3, 1e-4)
-    assert net._cached_op._later == {} and {e.target for e in events(net)} == {"reference", "cpu"}
+    assert net._cached_op._jobs == {} and {e.target for e in events(net)} == {"reference", "cpu"}
 
 
 def test_signatures_wait_for_their_turn(gate):
@@ -103,12 +103,12 @@ def test_signatures_wait_for_their_turn(gate):
     net.hybridize(background=True)
     shapes = [(k, 6) for k in (1, 2, 3)]
     waiting = [net(nd.ones(s)).asnumpy() for s in shapes]
-    assert len(net._cached_op._later) == 3
+    assert len(net._cached_op._jobs) == 3
     gate.set()
     settle(net)
     for shape, y in zip(shapes, waiting, strict=True):
         np.testing.assert_allclose(net(nd.ones(shape)).asnumpy(), y, 1e-5, 1e-6)
-    assert net._cached_op._later == {}
+    assert net._cached_op._jobs == {}
 
 
 @pytest.fixture
@@ -117,10 +117,10 @@ def jobs(monkeypatch):
     made = []
 
     def later(*args):
-        made.append(Later(*args))
+        made.append(BackgroundJob(*args))
         return made[-1]
 
-    monkeypatch.setattr(cached_op, "Later", later)
+    monkeypatch.setattr(cached_op, "BackgroundJob", later)
     return made
 
 
@@ -147,7 +147,7 @@ def test_threads_that_call_at_once_ask_for_one_program(gate, jobs, monkeypatch):
     gate.set()
     settle(net)
     np.testing.assert_allclose(net(x).asnumpy(), want, 1e-5, 1e-6)
-    assert net._cached_op._later == {} and net._cached_op._reasons == {}
+    assert net._cached_op._jobs == {} and net._cached_op._reasons == {}
 
 
 def test_a_thread_that_looks_before_another_one_asks(gate, jobs):
@@ -169,7 +169,7 @@ def test_a_thread_that_looks_before_another_one_asks(gate, jobs):
                 other.join(60)
             return found
 
-    net._cached_op._later = Slow(net._cached_op._later)
+    net._cached_op._jobs = Slow(net._cached_op._jobs)
     net(x)
     assert len(jobs) == asked + 1
     assert net._cached_op._count == 2, "two signatures, one reason each"
@@ -206,8 +206,8 @@ def test_a_failure_is_raised(monkeypatch):
 def test_a_child_process_makes_what_the_thread_had_not():
     """After a fork the thread is gone."""
     held = threading.Event()
-    first = Later(held.wait)
-    later = Later(lambda: threading.current_thread().name)
+    first = BackgroundJob(held.wait)
+    later = BackgroundJob(lambda: threading.current_thread().name)
     dead = threading.Thread(target=int)
     dead.start()
     dead.join()
@@ -221,7 +221,7 @@ def test_mode_of_zeros_in_shapes_is_the_caller_s():
     from hybridgpu.util import is_np_shape, np_shape
 
     with np_shape(True):
-        later = Later(is_np_shape)
+        later = BackgroundJob(is_np_shape)
     assert later.result(wait=True) is True
 
 
@@ -229,8 +229,8 @@ def test_nothing_is_imported_between_compilations():
     """A fork in the middle of an import would leave the child a module that is half imported, and locked."""
     code = (
         "import pkgutil, sys, hybridgpu.compiler as c\n"
-        "from hybridgpu.runtime.background import Later\n"
-        "Later(int).result(wait=True)\n"
+        "from hybridgpu.runtime.background import BackgroundJob\n"
+        "BackgroundJob(int).result(wait=True)\n"
         "print([m.name for m in pkgutil.walk_packages(c.__path__, 'hybridgpu.compiler.') if m.name not in sys.modules])"
     )
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
@@ -244,13 +244,13 @@ def test_nothing_is_imported_by_a_compilation(compiler, tmp_path, monkeypatch):
         "from hybridgpu.backends.cpu.backend import cpu_backend\n"
         "from hybridgpu.compiler.ir import tensor_type\n"
         "from hybridgpu.core.dtypes import f32\n"
-        "from hybridgpu.runtime.background import Later\n"
+        "from hybridgpu.runtime.background import BackgroundJob\n"
         "from hybridgpu.runtime.compilation import compiled\n"
         "symbol, types = getattr(mx.sym, sys.argv[1])(mx.sym.var('x')), [tensor_type((3, 4), f32)]\n"
         "cpu_backend()\n"
-        "Later(int).result(wait=True)\n"
+        "BackgroundJob(int).result(wait=True)\n"
         "known = set(sys.modules)\n"
-        "made = Later(lambda: compiled(symbol, types, False, mx.cpu())).result(wait=True)\n"
+        "made = BackgroundJob(lambda: compiled(symbol, types, False, mx.cpu())).result(wait=True)\n"
         "print(made.cache, sorted(set(sys.modules) - known - set(sys.builtin_module_names)))"
     )
     for name in ("softmax", "exp"):
@@ -292,7 +292,7 @@ def test_another_thread_calls_before_a_call_is_prepared(monkeypatch):
 
 
 def test_only_the_thread_that_makes_programs_is_in_the_background():
-    assert Later(lambda: this_thread.background).result(wait=True) is True
+    assert BackgroundJob(lambda: this_thread.background).result(wait=True) is True
     assert this_thread.background is False
 
 

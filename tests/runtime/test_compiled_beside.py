@@ -141,7 +141,7 @@ def test_an_error_in_planning_leaves_no_compilation_behind(net, monkeypatch):
     threads = threading.active_count()
     with monkeypatch.context() as m:
         m.setattr(CpuBackend, "load", note)
-        m.setattr(recorded_program.Training, "_backward_types", refuse)
+        m.setattr(recorded_program.RecordedProgram, "_backward_types", refuse)
         with pytest.raises(mx.MXNetError, match="no derivative"):
             net()
         assert len(ended) == 1 and threading.active_count() == threads
@@ -163,7 +163,7 @@ def test_ctrl_c_in_planning_waits_for_no_compilation(net, monkeypatch):
     before = set(threading.enumerate())
     with monkeypatch.context() as m:
         m.setattr(CpuBackend, "load", wait)
-        m.setattr(recorded_program.Training, "_backward_types", interrupt)
+        m.setattr(recorded_program.RecordedProgram, "_backward_types", interrupt)
         with pytest.raises(KeyboardInterrupt):
             net()
         assert not ended

@@ -17,7 +17,7 @@ import hybridgpu as mx
 from hybridgpu import autograd, nd
 from hybridgpu.compiler.pipeline import compile_graph
 from hybridgpu.compiler.target import CPU, CUDA
-from hybridgpu.runtime.recorded_program import Training
+from hybridgpu.runtime.recorded_program import RecordedProgram
 
 LAYERS = 5_000
 
@@ -79,7 +79,7 @@ def test_programs_of_a_training_step(traced):
     names = traced.list_inputs()
     shapes = dict(zip(traced.list_arguments(), traced.infer_shape(data=(2, 4))[0]))
     types = [nd.zeros(shapes[n])._type.tensor for n in names]
-    training = Training(traced, types, True, (True,) * len(names))
+    training = RecordedProgram(traced, types, True, (True,) * len(names))
     derivative = []
     training._follow(training._plan(derivative))
     for graph in (training._forward_graph(derivative), derivative[0].graph):

@@ -433,7 +433,7 @@ def test_a_prelude_of_copies_compiles_nothing(compiler):
     before = mx.compile_report().compiled_modules
     want = x.asnumpy() @ net.weight.data().asnumpy().T
     np.testing.assert_allclose(net(x).asnumpy(), want, rtol=1e-5, atol=1e-5)
-    (made,) = net._cached_op._seen.values()
+    (made,) = net._cached_op._programs.values()
     prelude = made.program.prelude
     assert prelude.source == "" and not prelude.kernels and not prelude.segments
     assert [type(s) for s in prelude.steps] == [LibraryStep]
@@ -446,7 +446,7 @@ def test_what_was_copied_is_copied_again(compiler):
     net, x = dense(static_alloc=True, static_shape=True)
     for _ in range(3):
         net(x)
-    (kept,) = net._cached_op._kept.values()
+    (kept,) = net._cached_op._folded.values()
     held, before = kept._values, [v.copy() for v in kept._values]
     for factor in (2, -3):
         net.weight.set_data(net.weight.data() * factor)

@@ -8,7 +8,7 @@ import pytest
 import hybridgpu as mx
 from hybridgpu.compiler.ir.types import tensor_type
 from hybridgpu.core.dtypes import from_short
-from hybridgpu.runtime.dispatch.pools import DataPool, OutputPool, RoomPool
+from hybridgpu.runtime.dispatch.pools import OutputPool, ScratchPool, StoragePool
 
 TYPE = tensor_type((4, 3), from_short("f32"))
 
@@ -20,11 +20,11 @@ POOLS = {
         [lambda y: y, lambda y: y._data, lambda y: y._data[1:]],
     ),
     "data": (
-        lambda: DataPool(TYPE, True),
+        lambda: StoragePool(TYPE, True),
         lambda found: found[2],
         [lambda found: found[0], lambda found: found[0][1:]],
     ),
-    "room": (lambda: RoomPool([TYPE], True, True), lambda room: room[1], [lambda room: room]),
+    "room": (lambda: ScratchPool([TYPE], True, True), lambda room: room[1], [lambda room: room]),
 }
 ROWS = [(name, k) for name, (_, _, holds) in POOLS.items() for k in range(len(holds))]
 
@@ -43,7 +43,7 @@ def test_what_is_held_is_not_given_out_again(name, k):
     assert place(pool.take()) == first
 
 
-@pytest.mark.parametrize("make", [lambda: DataPool(TYPE, False), lambda: RoomPool([TYPE], False, False)])
+@pytest.mark.parametrize("make", [lambda: StoragePool(TYPE, False), lambda: ScratchPool([TYPE], False, False)])
 def test_pools_that_keep_nothing(make):
     pool = make()
     pool.take()

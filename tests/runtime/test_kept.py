@@ -17,7 +17,7 @@ from hybridgpu.backends import writes
 from hybridgpu.backends.cpu.backend import cpu_backend
 from hybridgpu.compiler.program import Program
 from hybridgpu.gluon import nn
-from hybridgpu.ndarray.binding_version import epoch
+from hybridgpu.ndarray.binding_version import binding_version
 from hybridgpu.runtime.compilation import compiled
 
 CPU, GPU = mx.cpu(), mx.gpu(0)
@@ -356,22 +356,22 @@ def test_other_arrays_do_not_count(ctx):
     net, p, x = filled("BatchNorm", ctx)
     other = nd.ones((4,), ctx=ctx)
     net(x)
-    start = epoch[0]
+    start = binding_version[0]
     other[:] = 3
     other += 1
     net.collect_params(".*weight").values()
     net[0].weight.data(ctx)[:] = 1  # nothing is kept that depends on it
     check(net, x)
-    assert (runs(net), epoch[0]) == (1, start)
+    assert (runs(net), binding_version[0]) == (1, start)
 
 
 def test_writes_in_a_row_cost_once(ctx):
     net, p, x = filled("BatchNorm", ctx)
     net(x)
-    start = epoch[0]
+    start = binding_version[0]
     for k in range(20):
         p.data(ctx)[:] = 0.5 + k
-    assert epoch[0] == start + 1
+    assert binding_version[0] == start + 1
     check(net, x)
     for k in range(20):
         p.set_data(nd.full(p.shape, 0.5 + k))
@@ -509,19 +509,19 @@ def test_a_net_that_is_gone_watches_nothing(compiler):
 
 def test_a_write_during_a_computation_does_not_survive(ctx, monkeypatch):
     """The prelude reads a parameter that is being written: the next call sees the write."""
-    from hybridgpu.runtime.folded_parameters import Kept
+    from hybridgpu.runtime.folded_parameters import FoldedParameters
 
     net, p, x = filled("BatchNorm", ctx)
     net(x)
     p.set_data(nd.full(p.shape, 4))
-    compute = Kept._compute
+    compute = FoldedParameters._compute
 
     def interrupted(self, arrays):
         compute(self, arrays)
-        monkeypatch.setattr(Kept, "_compute", compute)
+        monkeypatch.setattr(FoldedParameters, "_compute", compute)
         in_another_thread(net, p, x)
 
-    monkeypatch.setattr(Kept, "_compute", interrupted)
+    monkeypatch.setattr(FoldedParameters, "_compute", interrupted)
     net(x)
     check(net, x)
     assert runs(net) == 3
@@ -561,7 +561,7 @@ def test_writes_while_a_program_is_made_in_the_background(compiler, name):
         p.set_data(nd.full(p.shape, 0.5 + k / 8))
         results.append((net(x).asnumpy(), unfolded(net, x)))
         if k == 1:
-            for later, _ in list(net._cached_op._later.values()):
+            for later, _ in list(net._cached_op._jobs.values()):
                 later._finished.wait()
     for got, want in results:
         np.testing.assert_allclose(got, want, rtol=2e-5, atol=2e-6)
@@ -590,7 +590,7 @@ def test_explained(ctx):
 def test_what_is_kept_comes_from_disk_as_well(compiler):
     net, p, x = filled("BatchNorm")
     net(x)
-    (made,) = net._cached_op._seen.values()
+    (made,) = net._cached_op._programs.values()
     again = Program.from_bytes(made.program.to_bytes())
     assert (again.prelude.graph, again.folded_values) == (made.program.prelude.graph, made.program.folded_values)
     assert again.prelude_inputs == list(made.prelude.takes)

@@ -15,7 +15,7 @@ import pytest
 import hybridgpu as mx
 from hybridgpu import autograd, nd
 from hybridgpu.gluon import nn
-from hybridgpu.runtime.dispatch.call_cache import Calls
+from hybridgpu.runtime.dispatch.call_cache import CallCache
 
 GPU = mx.gpu(0)
 
@@ -348,18 +348,18 @@ def test_a_call_in_the_other_mode_while_one_is_prepared(place):
     x = nd.ones((64,), ctx=ctx)
     net(x)
     op = net._cached_op
-    predicting, seen = op._latest, []
+    predicting, seen = op.last_call, []
     with autograd.train_mode():
         net(x)
-    training = op._latest
+    training = op.last_call
 
-    class Meanwhile(Calls):
+    class Meanwhile(CallCache):
         def find(self, kind, program):
             seen.append(program)
-            op._latest = training
+            op.last_call = training
             return super().find(kind, program)
 
-    op._latest, op._calls = predicting, Meanwhile()
+    op.last_call, op._calls = predicting, Meanwhile()
     call = op.prepared(net._hg_call, [x], [0], net._out_format, lambda call: None)
     assert seen == [predicting[2]]
     np.testing.assert_array_equal(call(x).asnumpy(), 1)

@@ -232,7 +232,7 @@ def test_a_copy_of_a_parameter_is_of_one_version(copy):
 def test_a_prepared_call_after_one_that_saw_new_values(first, monkeypatch):
     """While they are exchanged, a thread makes a call of another kind and then a prepared one."""
     net, x = ready(Shown(side=4), 4)
-    seen, threads, bump = [], [], versions.bump
+    seen, threads, bump = [], [], versions.invalidate_bindings
 
     def calls():
         if first == "eager":
@@ -250,7 +250,7 @@ def test_a_prepared_call_after_one_that_saw_new_values(first, monkeypatch):
         bump()
 
     net(x)
-    monkeypatch.setattr(versions, "bump", while_others_call)
+    monkeypatch.setattr(versions, "invalidate_bindings", while_others_call)
     net.w.set_data(full(1, 4))
     for t in threads:
         t.join(60)

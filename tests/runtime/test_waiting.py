@@ -336,7 +336,7 @@ def test_a_prelude_says_nothing_of_the_next_program(toolchain, monkeypatch):
         net.initialize()
         net.hybridize()
         net(mx.nd.ones((2, 5)))
-        assert net._cached_op._latest[-1].prelude is not None
+        assert net._cached_op.last_call[-1].prelude is not None
     assert (made.started, made.taken) == (3, 3)
 
 

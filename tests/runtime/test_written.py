@@ -237,8 +237,8 @@ def test_threads_take_arenas_from_one_list():
     xs = [nd.array(np.random.default_rng(k).normal(size=(24, 24))) for k in range(4)]
     wanted = [net(x).asnumpy() for x in xs]
     op = net._cached_op
-    free = op._latest[-1].loaded.free
-    assert op._latest[-1].program.arena_bytes and free is written(net).__globals__["free"]
+    free = op.last_call[-1].loaded.free
+    assert op.last_call[-1].program.arena_bytes and free is written(net).__globals__["free"]
     wrong = []
 
     def work(x, want):

@@ -255,7 +255,7 @@ def test_programs_are_looked_up_once(compiler, monkeypatch):
     """One lookup of a program makes a table of all names and copies what other executors have, too."""
     monkeypatch.setattr(executors, "_COMPILE_AFTER", 0)
     looked_up = []
-    for name in ("compiled", "training_program"):
+    for name in ("compiled", "recorded_program"):
         make = getattr(executors, name)
         monkeypatch.setattr(executors, name, lambda *a, make=make, **k: looked_up.append(make) or make(*a, **k))
     y = mx.sym.FullyConnected(mx.sym.var("x"), num_hidden=2, name="f")

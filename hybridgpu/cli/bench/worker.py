@@ -162,12 +162,12 @@ def bare_loop(block: HybridBlock, x: nd.NDArray, ctx: Context) -> tuple[Loop | N
     op = block._cached_op
     assert op is not None
     inputs = op.inputs([x], ctx)
-    made = op.compiled_for(inputs, ctx)
+    made = op.program_for(inputs, ctx)
     if made.program is None:
         return None, None
     xp, address = device_of(ctx).xp, device_of(ctx).address
     outputs = [xp.empty(t.shape, t.dtype.np) for t in made.outputs]
-    kept = op.kept_for(made, inputs, ctx)
+    kept = op.folded_for(made, inputs, ctx)
     assert kept is not None  # nobody else has the parameters' memory
     arrays = [*(a._data for a in inputs), *kept]
     if made.program.target == "cuda" or made.loaded.single is None:

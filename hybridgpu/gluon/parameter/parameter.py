@@ -18,7 +18,7 @@ from ...core.dtypes import dtype_of
 from ...core.source_location import advice, user_frame
 from ...initializer import InitDesc
 from ...ndarray import NDArray
-from ...ndarray.binding_version import bump
+from ...ndarray.binding_version import invalidate_bindings
 from ...ndarray.mode import of_mode
 from ...ndarray.ndarray import allocate
 from ...ndarray.placing import zeros_on
@@ -147,7 +147,7 @@ class Parameter:
         if req == "null" and self._grad is not None:
             self._grad = None
             self._data = [versioned(d.detach()) for d in self._data or []]
-            bump()
+            invalidate_bindings()
         elif self._data is not None:
             self._init_grad()
 
@@ -237,7 +237,7 @@ class Parameter:
 
     def _init_impl(self, data: NDArray, where: list[Context]) -> None:
         self._data = [versioned(data.copyto(ctx)) for ctx in where]
-        bump()
+        invalidate_bindings()
         self._hg_tell_trainer()
         self._init_grad()
 
@@ -330,7 +330,7 @@ class Parameter:
         old = self._grad
         with autograd_state.pause():
             self._data = [versioned(d.astype(dtype)) for d in self._data]
-            bump()
+            invalidate_bindings()
             self._init_grad()
             for new, gradient in zip(self._grad or (), old or (), strict=True):
                 if gradient.size:

@@ -11,20 +11,20 @@ from typing import Any, NamedTuple
 from ...context import Context, current_context
 from ...core.autograd_state import history, state
 from ...core.pytree import Static
-from ...ndarray.binding_version import epoch
+from ...ndarray.binding_version import binding_version
 from ...ndarray.ndarray import NDArray
 from ...util import _everywhere as np_everywhere
 from ...util import _flags as np_flags
 from ...util import is_np_array, is_np_shape
 
-__all__ = ["Calls", "Kind", "as_traced", "kind_of"]
+__all__ = ["CallCache", "CallKey", "as_traced", "call_key"]
 
 _PREPARED = 8  #: kinds of calls of a block that are kept, each with memory of its results
 
 Call = Callable[..., Any]
 
 
-class Kind(NamedTuple):
+class CallKey(NamedTuple):
     """What tells apart calls that differ in more than values.
 
     Attributes:
@@ -43,7 +43,7 @@ class Kind(NamedTuple):
     context: Context
 
 
-def kind_of(args: Sequence[Any]) -> Kind | None:
+def call_key(args: Sequence[Any]) -> CallKey | None:
     """The kind of a call with these arguments, None if one of them is neither array nor hashable, or if some are of nd
     and some of np."""
     training, recording = state.training, state.recording
@@ -51,10 +51,10 @@ def kind_of(args: Sequence[Any]) -> Kind | None:
     types = _types(args, array, recording)
     if types is None:
         return None
-    return Kind(types, array, training, recording, (is_np_shape(), is_np_array()), current_context())
+    return CallKey(types, array, training, recording, (is_np_shape(), is_np_array()), current_context())
 
 
-def as_traced(kind: Kind, call: Call, others: Callable[[tuple[Any, ...]], Any], asks_context: bool) -> Call:
+def as_traced(kind: CallKey, call: Call, others: Callable[[tuple[Any, ...]], Any], asks_context: bool) -> Call:
     """A prepared call of a graph that was traced under the NumPy semantics of its kind, at which Python code may have looked.
 
     Args:
@@ -126,18 +126,18 @@ def _types(args: Sequence[Any], array: type[NDArray], recording: bool) -> tuple[
     return tuple(found)
 
 
-class Calls:
+class CallCache:
     """The prepared calls of a block, by kind."""
 
     def __init__(self) -> None:
-        self._calls: dict[Kind, tuple[int, Any, Call]] = {}
+        self._calls: dict[CallKey, tuple[int, Any, Call]] = {}
 
-    def find(self, kind: Kind, program: Any) -> Call | None:
+    def find(self, kind: CallKey, program: Any) -> Call | None:
         """The call of that kind, if it runs ``program`` and parameters are where they were."""
         born, made_of, call = self._calls.get(kind, (-1, None, None))
-        return call if born == epoch[0] and made_of is program else None
+        return call if born == binding_version[0] and made_of is program else None
 
-    def keep(self, kind: Kind, born: int, program: Any, call: Call) -> None:
+    def keep(self, kind: CallKey, born: int, program: Any, call: Call) -> None:
         """Remember a call, made in the epoch ``born``; beyond the limit the oldest goes."""
         # other threads look meanwhile; calls of another epoch hold parameters that were replaced
         calls = {k: found for k, found in self._calls.items() if found[0] == born and k != kind}
@@ -146,7 +146,7 @@ class Calls:
         calls[kind] = born, program, call
         self._calls = calls
 
-    def others(self, kind: Kind, slow: Call, install: Callable[[Call], None]) -> Call:
+    def dispatch_other(self, kind: CallKey, slow: Call, install: Callable[[Call], None]) -> Call:
         """What a call of that kind leaves to others: function (arguments as a tuple).
 
         Args:
@@ -156,11 +156,11 @@ class Calls:
         mine = weakref.ref(self)  # which holds the calls, which hold what this gives: no cycle
 
         def others(args: tuple[Any, ...]) -> Any:
-            found, calls = kind_of(args), mine()
+            found, calls = call_key(args), mine()
             if found is None or found == kind or calls is None:
                 return slow(args)
             born, _, call = calls._calls.get(found, (-1, None, None))
-            if call is None or born != epoch[0]:
+            if call is None or born != binding_version[0]:
                 return slow(args)
             install(call)
             return call(*args)

@@ -24,7 +24,7 @@ from ...compiler.ir.types import TensorType
 from ...context import Context
 from ...ndarray.ndarray import NDArray, wrap
 
-__all__ = ["ONE", "TWO", "DataPool", "DevicePool", "OutputPool", "RoomPool"]
+__all__ = ["REFS_ONE", "REFS_TWO", "DevicePool", "OutputPool", "ScratchPool", "StoragePool"]
 
 _ENTRIES = 3
 
@@ -41,7 +41,7 @@ def _counted() -> int:
 
 #: references that counting those of a local name finds besides others: the name, and up to Python 3.13 the call
 _NAME = _counted()
-ONE, TWO = _NAME + 1, _NAME + 2
+REFS_ONE, REFS_TWO = _NAME + 1, _NAME + 2
 
 
 class _Ring(Generic[_Entry]):
@@ -72,7 +72,7 @@ class OutputPool(_Ring[tuple[NDArray, Any, Any]]):
         for entry in self._ring:
             array, data, raw = entry
             # each is held by its entry; data also by the array, raw by data
-            if getrefcount(array) == ONE and getrefcount(data) == TWO and getrefcount(raw) == TWO:
+            if getrefcount(array) == REFS_ONE and getrefcount(data) == REFS_TWO and getrefcount(raw) == REFS_TWO:
                 array._autograd = None
                 return array
         data = _aligned(self.type)
@@ -82,7 +82,7 @@ class OutputPool(_Ring[tuple[NDArray, Any, Any]]):
         return made
 
 
-class DataPool(_Ring[tuple[Any, Any, int]]):
+class StoragePool(_Ring[tuple[Any, Any, int]]):
     """Data of one type on the host, for arrays that the caller makes: one that waited here would hold the recorded
     graph that it is a result of.
 
@@ -98,7 +98,7 @@ class DataPool(_Ring[tuple[Any, Any, int]]):
         """(data that nobody else holds, its memory, its address)."""
         for entry in self._ring:
             data, raw, _ = entry
-            if getrefcount(data) == ONE and getrefcount(raw) == TWO:  # as above
+            if getrefcount(data) == REFS_ONE and getrefcount(raw) == REFS_TWO:  # as above
                 return entry
         if not self.reuse:
             data = _fresh(self.type)
@@ -109,7 +109,7 @@ class DataPool(_Ring[tuple[Any, Any, int]]):
         return entry
 
 
-class RoomPool(_Ring[tuple[Any, ...]]):
+class ScratchPool(_Ring[tuple[Any, ...]]):
     """Memory on the host that nobody sees but a recorded call: what it keeps for its backward pass, random words.
 
     A room is data of each type, the address of each, and for words the ctypes array, an array of the same memory, and
@@ -128,7 +128,7 @@ class RoomPool(_Ring[tuple[Any, ...]]):
     def take(self) -> tuple[Any, ...]:
         """A room that nobody else holds, with undefined values."""
         for room in self._ring:
-            if getrefcount(room) == ONE:  # held by the ring
+            if getrefcount(room) == REFS_ONE:  # held by the ring
                 return room
         make = _aligned if self.reuse else _fresh
         data = [make(t) for t in self.types]

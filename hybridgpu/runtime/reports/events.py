@@ -88,12 +88,12 @@ class CompileReport:
         wide = max((len(e.name) for e in self.events), default=0)
         wider = max((len(e.signature) for e in self.events), default=0)
         for e in self.events:
-            source = _SOURCES[_from(e)]
+            source = _SOURCES[_origin_of(e)]
             lines.append(
                 f"  {e.name:<{wide}} {e.signature:<{wider}} {counted(e.kernels, 'kernel'):>11}  {source:<12} "
                 f"{e.seconds * 1e3:7.1f} ms{e.mode}  {e.reason}"
             )
-        ways = set(map(_from, self.events))
+        ways = set(map(_origin_of, self.events))
         lines += [f"{_SOURCES[way]}: {text}" for way, text in _MEANINGS.items() if way in ways]
         return "\n".join(lines)
 
@@ -115,7 +115,7 @@ _MEANINGS = {
 _report = CompileReport()
 
 
-def _from(event: CompileEvent) -> str:
+def _origin_of(event: CompileEvent) -> str:
     if event.target == "reference" and event.cache == "none":
         return "numpy"
     return "compiled" if event.compiled_modules else event.cache
@@ -145,8 +145,8 @@ def record(event: CompileEvent, made: Compiled) -> None:
     if level < 1:
         return
     modules = event.compiled_modules
-    source = f"{counted(modules, 'module')} compiled" if modules else _SOURCES[_from(event)]
-    say(
+    source = f"{counted(modules, 'module')} compiled" if modules else _SOURCES[_origin_of(event)]
+    log(
         f"{event.name} {event.signature} on {event.target}: {counted(event.kernels, 'kernel')}, {source}, "
         f"{event.seconds * 1e3:.1f} ms{event.mode} ({event.reason})"
     )
@@ -159,23 +159,23 @@ def record(event: CompileEvent, made: Compiled) -> None:
             if isinstance(step, KernelStep):
                 k = program.kernels[step.kernel]
                 moved = step.bytes_read + step.bytes_written
-                say(
+                log(
                     f"  {k.kind:<7} {k.name:<{width}} {size(moved):>10}  {', '.join(f'{a}={b}' for a, b in k.choice.items())}"
                 )
             else:
-                say(f"  library {step.primitive}")
-        say(f"  moves {size(program.bytes_moved)}, at least {size(program.bytes_min)} are needed")
+                log(f"  library {step.primitive}")
+        log(f"  moves {size(program.bytes_moved)}, at least {size(program.bytes_min)} are needed")
         for computes, reason, nbytes in program.folded_values:
-            say(f"  keeps {size(nbytes)}: {computes} ({reason})")
+            log(f"  keeps {size(nbytes)}: {computes} ({reason})")
     if level >= 3:
-        say(program.graph)
+        log(program.graph)
         for producer, consumer, rule, reason in program.refusals:
-            say(f"  cut {producer} | {consumer} [{rule}]: {reason}")
+            log(f"  cut {producer} | {consumer} [{rule}]: {reason}")
     if level >= 4:
-        say(program.source or "\n".join(k.text for k in program.kernels))
+        log(program.source or "\n".join(k.text for k in program.kernels))
 
 
-def say(text: str) -> None:
+def log(text: str) -> None:
     """A line on stderr."""
     if sys.stderr is not None:  # or it would go to stdout
         with contextlib.suppress(OSError):  # nobody reads it any more

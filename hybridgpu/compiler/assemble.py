@@ -18,7 +18,7 @@ from .passes.memory.buffer_donation import donate_buffers
 from .passes.memory.buffer_reuse import MIN_IN_PLACE_BYTES
 from .passes.memory.step_order import StepBuffers, order_steps
 from .primitives.views import RESHAPES, strip_views
-from .program import Buffer, KernelInfo, KernelStep, LibraryStep, Program
+from .program import Buffer, KernelInfo, KernelStep, LibraryStep, Program, Refusal
 from .schedule.in_place import apply_in_place
 from .schedule.kernel import Kernel
 from .target import Target
@@ -101,7 +101,7 @@ def assemble(
         steps=parts.steps,
         arena_bytes=memory.arena_bytes,
         peak_live_bytes=memory.peak_live,
-        refusals=[(*distinct_labels(c.producer, c.consumer, _label), c.rule, c.reason) for c in plan.refusals],
+        refusals=[Refusal(*distinct_labels(c.producer, c.consumer, _label), c.rule, c.reason) for c in plan.refusals],
         graph=str(source),
         pinned_inputs=sorted(pinned_inputs),
         numeric=target.numeric,

@@ -10,15 +10,15 @@ from __future__ import annotations
 import marshal
 from collections.abc import Callable
 from dataclasses import fields, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..core.dataclass import dataclass, field
 
-__all__ = ["END_OF_UNIT", "Buffer", "KernelInfo", "KernelStep", "LibraryStep", "Program"]
+__all__ = ["END_OF_UNIT", "Buffer", "KernelInfo", "KernelStep", "LibraryStep", "Program", "Refusal"]
 
 _MAX_POINTERS = 512  #: pointers that an entry takes one by one; foreign calls have a limit
 END_OF_UNIT = "\f\n"  #: between translation units; a blank of C++, so that the whole text is a unit as well
-VERSION = 5  #: of the stored form; part of every program's key
+VERSION = 6  #: of the stored form; part of every program's key
 
 
 @dataclass
@@ -96,6 +96,18 @@ class LibraryStep:
     concat: str = ""  #: the join that it writes a part of
 
 
+class Refusal(NamedTuple):
+    """The reason why two nodes are not in one kernel: the two parties, a rule by its short name, a sentence."""
+
+    producer: str
+    consumer: str
+    rule: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.producer} | {self.consumer}: {self.reason}"
+
+
 @dataclass
 class Program:
     """Everything needed to run a graph on one target.
@@ -111,7 +123,7 @@ class Program:
         source: CPU: the translation units (codegen/cpu_units.py); CUDA: empty (kernels are compiled from their texts).
         segments: CPU: for each run of consecutive kernels, (first step, last step + 1).
         runtime_values: CPU: (what it is, value) of the numbers that a call reads from memory.
-        refusals: (producer, consumer, rule, reason) of what was not fused.
+        refusals: why neighbours are not in one kernel.
         graph: the printed graph after simplification.
         pinned_inputs: positions of inputs whose address is the same at every call (parameters).
         numeric: the mode that it is compiled in, see Target.
@@ -137,7 +149,7 @@ class Program:
     source: str = ""
     segments: list[tuple[int, int]] = field(default_factory=list)
     runtime_values: list[tuple[str, int]] = field(default_factory=list)
-    refusals: list[tuple[str, str, str, str]] = field(default_factory=list)
+    refusals: list[Refusal] = field(default_factory=list)
     graph: str = ""
     pinned_inputs: list[int] = field(default_factory=list)
     numeric: str = "strict"
@@ -202,6 +214,8 @@ class Program:
                 return rename(x)
             if cls in (list, tuple):
                 return cls(map(renamed, x))
+            if cls is Refusal:
+                return Refusal(*map(renamed, x))
             if cls is dict:
                 return {k: renamed(v) for k, v in x.items()}
             if cls in _NAMING:
@@ -269,6 +283,8 @@ def _program(data: Any) -> Program:
     values[_FIELD_POSITIONS["steps"]] = [
         _library_step(x) if host else KernelStep(*x) for host, *x in values[_FIELD_POSITIONS["steps"]]
     ]
+    refusals = _FIELD_POSITIONS["refusals"]
+    values[refusals] = [Refusal(*x) for x in values[refusals]]
     prelude = values[_FIELD_POSITIONS["prelude"]]
     values[_FIELD_POSITIONS["prelude"]] = None if prelude is None else _program(prelude)
     return Program(*values)

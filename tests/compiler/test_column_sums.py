@@ -321,7 +321,7 @@ REFUSED: list[tuple[Any, tuple[int, ...], str]] = [
 def test_what_is_refused_and_why(make, shape, reason, compiler):
     program = check(graph_of(make, shape), 1e-4)
     assert not any("sums_beside_rows" in k.choice for k in program.kernels)
-    assert not reason or any(rule == "beside" and reason in why for _, _, rule, why in program.refusals), (
+    assert not reason or any(rule == "column-sums" and reason in why for _, _, rule, why in program.refusals), (
         program.refusals
     )
 

@@ -173,7 +173,7 @@ def test_sums_of_many_rows_are_not_reduced_apart():
 def test_what_is_refused_and_why(make, shape, reason, cuda_driver):
     program = check(cuda_driver, graph_of(make, shape))
     assert not beside(program)
-    assert any(rule == "beside" and reason in why for _, _, rule, why in program.refusals), program.refusals
+    assert any(rule == "column-sums" and reason in why for _, _, rule, why in program.refusals), program.refusals
 
 
 @pytest.mark.parametrize("make", TURNED)
@@ -202,7 +202,7 @@ def test_as_many_sums_as_there_are_registers_for(cuda_driver):
     program = check(cuda_driver, graph_of(four_sums, (5, 9000)), ALONE)
     assert [c["sums_beside_rows"] for c in beside(program)] == [3]
     reason = "for which a thread would need 72 registers"
-    assert any(rule == "beside" and reason in why for _, _, rule, why in program.refusals), program.refusals
+    assert any(rule == "column-sums" and reason in why for _, _, rule, why in program.refusals), program.refusals
 
 
 @pytest.mark.parametrize(("count", "width", "sums"), [(2, 128, [2]), (3, 9000, [3]), (3, 15000, [1, 2])])
@@ -230,7 +230,7 @@ def test_sums_of_many_arrays(dtype, width, arrays, sums, words, cuda_driver):
     """These take registers, too: what is not refused has a form that has enough."""
     program = check(cuda_driver, of_many(dtype, width, arrays, sums), ALONE)
     assert [c["sums_beside_rows"] for c in beside(program)] == [sums] * (not words)
-    refused = [why for _, _, rule, why in program.refusals if rule == "beside"]
+    refused = [why for _, _, rule, why in program.refusals if rule == "column-sums"]
     assert [why.endswith(f"for which a thread would need {words} registers") for why in refused] == [True] * bool(words)
 
 
@@ -248,7 +248,7 @@ def test_sums_of_two_types(cuda_driver):
     program = check(cuda_driver, two_types(f64, 12000), ALONE)
     assert not beside(program)
     reason = "whose 12000 elements are more than a block has room for"
-    assert any(rule == "beside" and reason in why for _, _, rule, why in program.refusals), program.refusals
+    assert any(rule == "column-sums" and reason in why for _, _, rule, why in program.refusals), program.refusals
 
 
 @pytest.mark.parametrize("dtype", ["i8", "u8", "i32", "i64"])

@@ -74,7 +74,7 @@ def test_two_kernels_and_why(name):
     kinds, why = APART[name]
     program = compile_graph(build(name), cuda_of(name))
     assert [k.kind for k in program.kernels] == kinds
-    assert [reason for *_, rule, reason in program.refusals if rule == "pool"] == [why]
+    assert [reason for *_, rule, reason in program.refusals if rule == "conv-pool"] == [why]
 
 
 def shifted(b: Builder, y: Node) -> Node:
@@ -134,7 +134,7 @@ def test_what_is_no_window(name):
     made = make(b, plain_conv(b, x, w))
     program = compile_graph(b.finish(made if isinstance(made, list) else [made]), CUDA)
     assert program.kernels[0].kind == "conv" and "window" not in program.kernels[0].choice
-    assert [reason.endswith(why) for *_, rule, reason in program.refusals if rule == "pool"] == [True]
+    assert [reason.endswith(why) for *_, rule, reason in program.refusals if rule == "conv-pool"] == [True]
 
 
 def ran(program: Program, inputs: list[np.ndarray], driver) -> list[np.ndarray]:

@@ -103,7 +103,7 @@ def test_short_parts_are_copied(target, compiler, cuda_driver):
     graph = b.finish([short_parts(b, x, y)], "short")
     program = compile_graph(graph, target)
     assert [program.kernels[s.kernel].kind for s in program.steps] == ["rows", "rows", "map"]
-    assert any(rule == "join" and "no more than 4 bytes in a row" in why for *_, rule, why in program.refusals)
+    assert any(rule == "concat" and "no more than 4 bytes in a row" in why for *_, rule, why in program.refusals)
     held = arrays(graph)
     Oracle(graph, held).check(run_program(program, held, cuda_driver), "short")
 
@@ -128,20 +128,20 @@ def test_small_parts_are_copied(target):
     graph = b.finish([b.concat([x, joined.softmax(b, y)], 1)], "little")
     program = compile_graph(graph, target)
     assert [program.kernels[s.kernel].kind for s in program.steps] == ["rows", "map"]
-    assert any(rule == "join" and "would gain little" in why for *_, rule, why in program.refusals)
+    assert any(rule == "concat" and "would gain little" in why for *_, rule, why in program.refusals)
 
 
 @TARGETS
 def test_explanation_says_that_what_is_scattered_is_copied(target):
-    cuts = compile_graph(build("joined_with_a_scatter"), target).refusals
-    assert any(rule == "join" and "a part of which is scattered" in why for *_, rule, why in cuts)
+    refusals = compile_graph(build("joined_with_a_scatter"), target).refusals
+    assert any(rule == "concat" and "a part of which is scattered" in why for *_, rule, why in refusals)
 
 
 def test_small_joins_stay_steps_of_one_kernel():
     """Where small kernels are put together, a join that others read would keep them apart."""
     target = replace(CUDA, resident="auto")
     program = compile_graph(build("joined_inside"), target)
-    assert any(rule == "join" and "as a step of one kernel" in why for *_, rule, why in program.refusals)
+    assert any(rule == "concat" and "as a step of one kernel" in why for *_, rule, why in program.refusals)
     assert [k.kind for k in program.kernels] == ["graph"]
 
 

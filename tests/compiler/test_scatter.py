@@ -321,7 +321,7 @@ def test_what_reads_the_updates_too_is_another_kernel(first, target):
     updates = b.exp(g)
     made = [summed(b, updates, i), updates * 2] if first else [updates * 2, summed(b, updates, i)]
     program = compile_graph(b.finish(made), target)
-    assert any(rule == "kind" and "is not shared" in why for *_, rule, why in program.refusals), program.refusals
+    assert any(rule == "kernel-kind" and "is not shared" in why for *_, rule, why in program.refusals), program.refusals
     scatters = [k for k in program.kernels if k.kind == "scatter"]
     assert len(scatters) == 1 and len(program.kernels) > 1
 

@@ -248,7 +248,7 @@ def test_a_part_of_odd_length_is_copied_by_a_kernel(fakes):
     """What begins behind it would be misaligned."""
     types = ("f32[2,3,5,5]", "f32[3,3,3,3]", "f32[5,3,3,3]")
     graph, program = loaded(lambda b, x, v, w: b.concat([convolved(b, x, v), convolved(b, x, w)], 1), types)
-    assert any(rule == "join" and "no multiple of 16 bytes" in why for *_, rule, why in program.program.refusals)
+    assert any(rule == "concat" and "no multiple of 16 bytes" in why for *_, rule, why in program.program.refusals)
     check(graph, program, filled(graph, 1))
 
 

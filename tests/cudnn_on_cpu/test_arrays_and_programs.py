@@ -150,7 +150,7 @@ def test_explain_with_cudnn(fake):
 
 def test_explain_says_why_relu_is_a_kernel(fake):
     report = explained(mx.gpu(0))
-    assert [str(c) for c in report.cuts if c.rule == "library" and c.producer == "net_large_fwd"] == [
+    assert [str(c) for c in report.refusals if c.rule == "library" and c.producer == "net_large_fwd"] == [
         "net_large_fwd | net_large_relu_fwd: conv is a library call, which leaves its result in memory: "
         "cuDNN's relu makes 0 of NaN, and computes it in the numeric mode 'fast' alone"
     ]
@@ -220,7 +220,7 @@ def test_a_residual_block_is_one_step(fake, monkeypatch, activation, numeric, dt
     np.testing.assert_allclose(net(*arrays).asnumpy().astype(np.float32), want, rtol=0, atol=limit)
     report = net.explain(*arrays)
     assert ([c.name for c in report.library_calls], len(report.kernels)) == (calls, kernels)
-    assert [reason in str(c) for c in report.cuts] == [True] * bool(reason)
+    assert [reason in str(c) for c in report.refusals] == [True] * bool(reason)
     # the operand is added, too; and what is kept of the weight follows the normalisation's slope
     net.norm.gamma.set_data(2 * net.norm.gamma.data(mx.gpu(0)))
     got = net(arrays[0], arrays[0]).asnumpy().astype(np.float32)

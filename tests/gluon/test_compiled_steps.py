@@ -237,7 +237,7 @@ def test_when_it_is_compiled(monkeypatch, nothing_compiled):
     assert first.explain().reasons == ["they are compiled at step 3"]
     learn(net, first, 1)
     (program,) = first.explain().programs
-    assert [k.kind for k in program.kernels] == ["map", "map"] and program.overwritten == 4
+    assert [k.kind for k in program.kernels] == ["map", "map"] and program.in_place_results == 4
     assert program.bytes_moved == program.bytes_min + 4  # both kernels read the gradients' factor
     assert all(k.bytes_moved == k.bytes_min for k in program.kernels)
     assert str(first.explain()).startswith("multi_sgd_mom_update of 2 weights on cpu: 2 kernels, 0 library calls")

@@ -10,7 +10,7 @@ from hybridgpu.cache.disk_cache import reset_default_store
 from hybridgpu.gluon import nn, rnn
 from hybridgpu.runtime import compilation, compile_report
 from hybridgpu.runtime.reports.events import CompileEvent, CompileReport
-from hybridgpu.runtime.reports.explain import Cut, Explanation, _folded
+from hybridgpu.runtime.reports.explain import Explanation, Refusal, _refusal_lines
 
 
 @pytest.mark.parametrize(
@@ -34,8 +34,8 @@ from hybridgpu.runtime.reports.explain import Cut, Explanation, _folded
     ids=["none", "one", "equal", "between", "reason", "many", "names", "numbers", "two", "few", "others"],
 )
 def test_equal_reasons_are_one_line(lines, folded):
-    cuts = [Cut(*pair.split(" | "), "rule", reason) for pair, reason in (line.split(": ") for line in lines)]
-    assert _folded(cuts) == folded
+    cuts = [Refusal(*pair.split(" | "), "rule", reason) for pair, reason in (line.split(": ") for line in lines)]
+    assert _refusal_lines(cuts) == folded
 
 
 @pytest.mark.parametrize("make", [rnn.LSTM, rnn.GRU, rnn.RNN])
@@ -48,7 +48,7 @@ def test_a_recurrent_layer(make, compiler):
     report = net.explain(x)  # states left out, as in the call
     lines = str(report).splitlines()
     cuts = lines[lines.index("  not fused:") + 1 :]
-    assert len(set(cuts)) == len(cuts) < len(report.cuts)
+    assert len(set(cuts)) == len(cuts) < len(report.refusals)
     assert any("  × " in line for line in cuts)
     assert "0 library calls, 2 loops, " in lines[0] and "  loop  " in "".join(lines)
     assert any("a loop leaves its result in memory" in line for line in cuts)
@@ -75,7 +75,7 @@ def test_parts_of_one_operator_are_told_apart(compiler):
     net.initialize()
     net.hybridize()
     report = net.explain(nd.ones((4, 8000, 300)))
-    shown = {(c.producer, c.consumer) for c in report.cuts}
+    shown = {(c.producer, c.consumer) for c in report.refusals}
     assert shown and all(a != b for a, b in shown)
     assert any(name.endswith(" of norm_layernorm0") for pair in shown for name in pair)
 
@@ -204,7 +204,7 @@ def test_reads_in_different_orders_name_what_is_read(compiler):
     net.add(nn.Dense(12, flatten=False, in_units=4, prefix="net_dense0_"), nn.HybridLambda(products))
     net.initialize()
     net.hybridize()
-    cuts = map(str, net.explain(nd.ones((3, 5, 4))).cuts)
+    cuts = map(str, net.explain(nd.ones((3, 5, 4))).refusals)
     assert any(line.endswith(" read FullyConnected net_dense0_fwd in different orders") for line in cuts)
 
 

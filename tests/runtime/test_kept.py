@@ -344,7 +344,7 @@ def test_packed_weights(compiler, way, tmp_path):
     for _ in range(3):
         np.testing.assert_allclose(net(x).asnumpy(), after, rtol=1e-5, atol=1e-5)
     assert runs(net) == 2
-    assert net.explain(x).kept_bytes == 128 * 12 * 4
+    assert net.explain(x).folded_bytes == 128 * 12 * 4
     net(x[:3])
     assert runs(net) == 2, "another number of rows takes the same panels"
 
@@ -469,7 +469,7 @@ def test_nothing_is_kept_of_memory_that_was_given_away(compiler, give, when):
         foreign[k] = np.arange(3, 11) * (k + 1) ** np.arange(8)
         check(net, x)
     assert net._cached_op._open, "the weight cannot be watched"
-    assert not net.explain(x).kept
+    assert not net.explain(x).folded_values
 
 
 def test_other_parameters_are_still_kept_of(compiler):
@@ -479,7 +479,7 @@ def test_other_parameters_are_still_kept_of(compiler):
     foreign[:] = 5
     check(net, x)
     name = f"{net[1].name}_fwd"
-    assert [k.computes for k in net.explain(x).kept] == [f"add, rsqrt, mul of {name}", f"mul of {name}"]
+    assert [k.computes for k in net.explain(x).folded_values] == [f"add, rsqrt, mul of {name}", f"mul of {name}"]
     p.set_data(nd.full(p.shape, 3))
     check(net, x)
 
@@ -575,14 +575,14 @@ def test_explained(ctx):
     net, p, x = filled("BatchNorm", ctx)
     told = net.explain(x)
     if told.program is None:
-        assert not told.kept
+        assert not told.folded_values
         return
     name = f"{net[1].name}_fwd"
-    assert [(k.computes, k.nbytes) for k in told.kept] == [
+    assert [(k.computes, k.nbytes) for k in told.folded_values] == [
         (f"add, rsqrt, mul of {name}", 16),
         (f"mul, sub of {name}", 16),
     ]
-    assert told.kept_bytes == 32
+    assert told.folded_bytes == 32
     assert "computed once, until a parameter is written; 32 B are kept:" in str(told)
     assert len(told.kernels) == 1, "the scale and the shift are no kernels of a call"
 

@@ -320,7 +320,7 @@ def test_explain():
     names = {o for k in report.kernels for o in k.operators} | {c.operator for c in report.library_calls}
     # a row of the report for every node of the graph
     assert {"dense0_fwd", "dense0_tanh_fwd", "dense1_fwd"} <= names
-    for c in report.cuts:
+    for c in report.refusals:
         assert c.producer and c.consumer and c.rule and c.reason and c.reason in str(c)
     text = str(report)
     assert all(k.name in text for k in report.kernels) and text == repr(report)
@@ -370,7 +370,7 @@ def test_explain_needs_inputs():
 def test_explain_of_one_fused_kernel():
     net, x = chain(1000)
     report = net.explain(x)
-    assert len(report.kernels) == 1 and not report.cuts and not report.library_calls
+    assert len(report.kernels) == 1 and not report.refusals and not report.library_calls
     assert report.bytes_moved == report.bytes_min == 2 * 4 * 1000
     assert "test_running.py" in report.kernels[0].source, "the user's lines are shown"
 

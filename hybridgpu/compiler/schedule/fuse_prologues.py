@@ -73,12 +73,12 @@ def fuse_prologues(plan: FusionPlan, outputs: frozenset[Node], target: Target) -
             _fuse(producer, use)
         gone.add(producer)
     # what fusion said of these pairs holds no longer
-    cuts = [
+    refusals = [
         c
         for c in plan.refusals
         if c.rule != "memory" or not any(c.consumer in g.index_of for g in settled.get(c.producer, ()))
     ]
-    return FusionPlan([g for g in plan.groups if g not in gone], cuts + refused)
+    return FusionPlan([g for g in plan.groups if g not in gone], refusals + refused)
 
 
 def _uses(reader: Group, node: Node, target: Target) -> Iterator[_Use]:
@@ -120,12 +120,12 @@ def _refusal(
     """Rule and reason if what ``producer`` stores is better left in memory."""
     for n in stored:
         if n in outputs:
-            return "needed", f"{label(n)} is a result, and in memory anyway"
+            return "already-stored", f"{label(n)} is a result, and in memory anyway"
         for g in readers.get(n, ()):
             if not any(u.reader is g and u.node is n for u in uses):
-                return "needed", "{} is in memory anyway, for {}".format(*label_pair(n, g.root))
+                return "already-stored", "{} is in memory anyway, for {}".format(*label_pair(n, g.root))
             if any(index for index in g.reads[n]):
-                return "needed", f"{label(n)} is in memory anyway, for what follows the product"
+                return "already-stored", f"{label(n)} is in memory anyway, for what follows the product"
     # what it takes to store and read back, and to compute as it is loaded
     kept, joined = target.launch_seconds, 0.0
     dearest = _PrologueCost(0.0, "", "")
@@ -241,7 +241,7 @@ def _recompute_cost(use: _Use, times: float) -> _PrologueCost:
     """The price of an operand of which each element is computed so many ``times`` for each that the product has."""
     every = times * use.operand.size / use.node.size  # one matrix may be that of a whole batch
     often = f"{every:.0f} times" if every >= 1.5 else "more than once"
-    reason = f"{label(use.node)} would be computed {often} an element, which costs more than keeping it in memory"
+    reason = f"{label(use.node)} would be computed {often} an element, which costs more than storing it"
     return _PrologueCost(times, "recompute", reason)
 
 
@@ -249,7 +249,7 @@ def _panel_cost(use: _Use, times: float) -> _PrologueCost:
     """The price of an operand that is computed part after part, ``times`` in all."""
     if times * use.operand.size > use.node.size:
         return replace(_recompute_cost(use, times), times=times * _PANEL_OVERHEAD)
-    reason = f"{label(use.node)} takes so much arithmetic that loops of its own are worth a way through memory"
+    reason = f"{label(use.node)} has so much arithmetic that recomputing it here costs more than storing it"
     return _PrologueCost(_PANEL_OVERHEAD, "arithmetic", reason)
 
 

@@ -169,8 +169,8 @@ def record(event: CompileEvent, made: Compiled) -> None:
             log(f"  keeps {size(nbytes)}: {computes} ({reason})")
     if level >= 3:
         log(program.graph)
-        for producer, consumer, rule, reason in program.refusals:
-            log(f"  cut {producer} | {consumer} [{rule}]: {reason}")
+        for r in program.refusals:
+            log(f"  not fused {r.producer} | {r.consumer} [{r.rule}]: {r.reason}")
     if level >= 4:
         log(program.source or "\n".join(k.text for k in program.kernels))
 
@@ -224,7 +224,7 @@ class Dumper:
                 lines.append(
                     f"group {g.serial} level {g.level} domain {[v.extent for v in g.vars]} reduced {[v.extent for v in g.reduced]}: {members}"
                 )
-            lines += [f"cut {c.producer!r} | {c.consumer!r} [{c.rule}] {c.reason}" for c in value.refusals]
+            lines += [f"not fused {c.producer!r} | {c.consumer!r} [{c.rule}] {c.reason}" for c in value.refusals]
             self.write(f"{stage}.txt", named("\n".join(lines) + "\n"))
         elif stage == "05_kernels":
             self.write(

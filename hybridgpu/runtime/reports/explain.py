@@ -8,16 +8,16 @@ from collections.abc import Iterable, Sequence
 from itertools import groupby
 from typing import Any
 
-from ...compiler.program import KernelStep, LibraryStep, Program
+from ...compiler.program import KernelStep, LibraryStep, Program, Refusal
 from ...core.dataclass import dataclass
 
 __all__ = [
-    "Cut",
     "Explanation",
-    "KeptValue",
+    "FoldedValue",
     "KernelReport",
     "LibraryCall",
     "RecordedExplanation",
+    "Refusal",
     "StagedExplanation",
     "annotated",
     "counted",
@@ -64,21 +64,8 @@ class LibraryCall:
 
 
 @dataclass(frozen=True)
-class Cut:
-    """Why two nodes are not in one kernel."""
-
-    producer: str
-    consumer: str
-    rule: str
-    reason: str
-
-    def __str__(self) -> str:
-        return f"{self.producer} | {self.consumer}: {self.reason}"
-
-
-@dataclass(frozen=True)
-class KeptValue:
-    """What is computed from parameters alone, once until one of them is written.
+class FoldedValue:
+    """A value that is computed from parameters alone, once until one of them is written.
 
     Attributes:
         computes: the primitives, and the operator that they are part of.
@@ -97,18 +84,18 @@ class Explanation:
     Attributes:
         kernels: KernelReport for every kernel start, in order; those of a loop's body once.
         library_calls: LibraryCall for every library step.
-        cuts: Cut for everything that was not fused.
-        kept: KeptValue for everything that is computed from parameters once, outside training.
+        refusals: Refusal for each pair of neighbours that was not fused.
+        folded_values: FoldedValue for each value that is computed from parameters once, outside training.
         compile_seconds: what preparing the signature cost.
         cache_hit: True if nothing had to be compiled.
         target: 'cpu', 'cuda' or 'reference'.
         numeric: 'strict' or 'fast'.
         bytes_moved, bytes_min: of the whole program.
         manner: how calls run on a GPU, in words: launches, CUDA graphs or why there is none, and whose memory.
-        arena_bytes, arena_least: memory for intermediate results, and what lives at once at the fullest step.
-        overwritten, hosted: how many results of kernels are written over an operand, and how many intermediate results
-            lie in the memory of a result of the program until that is written.
-        kept_bytes: memory of what is kept.
+        arena_bytes, peak_live_bytes: memory for intermediate results, and what lives at once at the fullest step.
+        in_place_results, aliased_to_outputs: the number of results that kernels write over an operand, and of intermediate
+            results in the memory of a result of the program, which is written later.
+        folded_bytes: memory of the folded values.
         captured: arrays that are no arguments, which a traced function met and reads at each call, in words.
     """
 
@@ -120,13 +107,13 @@ class Explanation:
         self.program: Program | None = made.described
         self.kernels: list[KernelReport] = []
         self.library_calls: list[LibraryCall] = []
-        self.cuts: list[Cut] = []
-        self.kept: list[KeptValue] = []
+        self.refusals: list[Refusal] = []
+        self.folded_values: list[FoldedValue] = []
         self.compiler = self.manner = ""
         self.target, self.numeric = "reference", "strict"
         self.cache_hit, self._planned = True, False
-        self.bytes_moved = self.bytes_min = self.arena_bytes = self.arena_least = self.kept_bytes = 0
-        self.overwritten = self.hosted = 0
+        self.bytes_moved = self.bytes_min = self.arena_bytes = self.peak_live_bytes = self.folded_bytes = 0
+        self.in_place_results = self.aliased_to_outputs = 0
         if self.program is None:
             self._interpreted: str = made.reason
             return
@@ -135,11 +122,14 @@ class Explanation:
         self._planned = made.cache != "disk"
         self.compiler, self.manner = made.loaded.info.detail, made.loaded.manner
         self.bytes_moved, self.bytes_min = self.program.bytes_moved, self.program.bytes_min
-        self.arena_bytes, self.arena_least = self.program.arena_bytes, self.program.peak_live_bytes
-        self.overwritten, self.hosted = self.program.in_place_results, self.program.aliased_to_outputs
+        self.arena_bytes, self.peak_live_bytes = self.program.arena_bytes, self.program.peak_live_bytes
+        self.in_place_results, self.aliased_to_outputs = self.program.in_place_results, self.program.aliased_to_outputs
         self._steps(self.program, made.program, made.loaded)
-        self.cuts = [Cut(*c) for c in self.program.refusals]
-        self.kept, self.kept_bytes = [KeptValue(*k) for k in self.program.folded_values], self.program.folded_bytes
+        self.refusals = list(self.program.refusals)
+        self.folded_values, self.folded_bytes = (
+            [FoldedValue(*k) for k in self.program.folded_values],
+            self.program.folded_bytes,
+        )
 
     def _steps(self, program: Program, plan: Program, loaded: Any, within: str = "") -> None:
         """Tell of the steps of ``program``, which is ``plan`` with names."""
@@ -204,7 +194,7 @@ class Explanation:
         if self.program is None:
             return "\n".join([*lines, f"NumPy runs the graph operator by operator: {self._interpreted}"])
         width = max([len(k.name) for k in self.kernels] + [len(c.name) for c in self.library_calls] + [6])
-        lines.append(f"  {'kind':<8} {'kernel':<{width}} {'moved':>10} {'least':>10}  computes")
+        lines.append(f"  {'kind':<8} {'kernel':<{width}} {'bytes':>10} {'min bytes':>10}  operators")
         table = [
             f"  {k.kind:<8} {k.name:<{width}} {size(k.bytes_moved):>10} {size(k.bytes_min):>10}  {', '.join(k.operators)}{_noted(k.note)}"
             for k in self.kernels
@@ -214,23 +204,23 @@ class Explanation:
             for c in self.library_calls
         ]
         lines += [f"{line}{_times(len(list(alike)))}" for line, alike in groupby(table)]
-        kept = f"intermediate results take {size(self.arena_bytes)}"
+        memory = f"intermediate results take {size(self.arena_bytes)}"
         if self.arena_bytes:
-            kept += f" ({size(self.arena_least)} live at once)"
-        if self.overwritten:
-            kept += f"; {self.overwritten} written over an operand"
-        if self.hosted:
-            kept += f"; {self.hosted} in the memory of results"
-        lines.append(f"  moves {size(self.bytes_moved)}, at least {size(self.bytes_min)} are needed; {kept}")
+            memory += f" ({size(self.peak_live_bytes)} live at once)"
+        if self.in_place_results:
+            memory += f"; {self.in_place_results} written over an operand"
+        if self.aliased_to_outputs:
+            memory += f"; {self.aliased_to_outputs} in the memory of results"
+        lines.append(f"  moves {size(self.bytes_moved)}, at least {size(self.bytes_min)} are needed; {memory}")
         if self.manner:
             lines.append(f"  {self.manner}")
         lines += [f"  {words}" for words in self.program.launch_fusion_notes]
-        if self.kept:
-            lines.append(f"  computed once, until a parameter is written; {size(self.kept_bytes)} are kept:")
-            lines += [f"    {line}" for line in _kept(self.kept)]
-        if self.cuts:
+        if self.folded_values:
+            lines.append(f"  computed once, until a parameter is written; {size(self.folded_bytes)} are kept:")
+            lines += [f"    {line}" for line in _folded_value_lines(self.folded_values)]
+        if self.refusals:
             lines.append("  not fused:")
-            lines += [f"    {line}" for line in _folded(self.cuts)]
+            lines += [f"    {line}" for line in _refusal_lines(self.refusals)]
         return "\n".join(lines)
 
     __repr__ = __str__
@@ -256,8 +246,8 @@ class StagedExplanation(Explanation):
         self.library_calls = []
         for p in parts:
             self.library_calls += p.library_calls if isinstance(p, Explanation) else [p]
-        self.cuts = [c for p in programs for c in p.cuts]
-        self.kept = [k for p in programs for k in p.kept]
+        self.refusals = [c for p in programs for c in p.refusals]
+        self.folded_values = [k for p in programs for k in p.folded_values]
         self.compile_seconds = sum(p.compile_seconds for p in programs)
         self.cache_hit = all(p.cache_hit for p in programs)
         self.target = programs[0].target if programs else "reference"
@@ -267,10 +257,10 @@ class StagedExplanation(Explanation):
         self.bytes_moved = sum(p.bytes_moved for p in programs)
         self.bytes_min = sum(p.bytes_min for p in programs)
         self.arena_bytes = max((p.arena_bytes for p in programs), default=0)
-        self.arena_least = max((p.arena_least for p in programs), default=0)
-        self.kept_bytes = sum(p.kept_bytes for p in programs)
-        self.overwritten = sum(p.overwritten for p in programs)
-        self.hosted = sum(p.hosted for p in programs)
+        self.peak_live_bytes = max((p.peak_live_bytes for p in programs), default=0)
+        self.folded_bytes = sum(p.folded_bytes for p in programs)
+        self.in_place_results = sum(p.in_place_results for p in programs)
+        self.aliased_to_outputs = sum(p.aliased_to_outputs for p in programs)
 
     def __str__(self) -> str:
         count = sum(isinstance(p, Explanation) for p in self.parts)
@@ -314,35 +304,35 @@ def _times(number: int) -> str:
     return f"  × {number}" if number > 1 else ""
 
 
-def _folded(cuts: Iterable[Cut]) -> list[str]:
+def _refusal_lines(refusals: Iterable[Refusal]) -> list[str]:
     """A line for each reason, with the first few pairs; of many reasons that differ in names alone the first one's."""
-    alike: dict[str, list[Cut]] = {}
-    for cut in cuts:
-        alike.setdefault(_NUMBERED.sub("#", cut.reason), []).append(cut)
+    alike: dict[str, list[Refusal]] = {}
+    for refusal in refusals:
+        alike.setdefault(_NUMBERED.sub("#", refusal.reason), []).append(refusal)
     lines = []
     for group in alike.values():
-        reasons: dict[str, list[Cut]] = {}
-        for cut in group:
-            reasons.setdefault(cut.reason, []).append(cut)
+        reasons: dict[str, list[Refusal]] = {}
+        for refusal in group:
+            reasons.setdefault(refusal.reason, []).append(refusal)
         if len(reasons) > _NAMED:
             lines.append(f"{group[0]}{_times(len(group))}, with other names")
         else:
-            lines += map(_for_one_reason, reasons.values())
+            lines += map(_refusals_line, reasons.values())
     return lines
 
 
-def _for_one_reason(cuts: Sequence[Cut]) -> str:
+def _refusals_line(refusals: Sequence[Refusal]) -> str:
     pairs: dict[str, list[str]] = {}  # those that differ in the numbers of names (of steps, layers) are one
-    for c in cuts:
+    for c in refusals:
         pair = f"{c.producer} | {c.consumer}"
         pairs.setdefault(_NUMBERED.sub(lambda m: re.sub(r"\d+", "#", m[0]), pair), []).append(pair)
     first = list(pairs.values())[:_NAMED]
     named = [f"{p[0]}{_times(len(p))}{', with other numbers' if len(set(p)) > 1 else ''}" for p in first]
-    more = len(cuts) - sum(map(len, first))
-    return f"{'; '.join(named)}{f' and {more} more' if more else ''}: {cuts[0].reason}"
+    more = len(refusals) - sum(map(len, first))
+    return f"{'; '.join(named)}{f' and {more} more' if more else ''}: {refusals[0].reason}"
 
 
-def _kept(values: Sequence[KeptValue]) -> list[str]:
+def _folded_value_lines(values: Sequence[FoldedValue]) -> list[str]:
     """A line for each reason, with the first few values."""
     lines = []
     for reason in dict.fromkeys(v.reason for v in values):

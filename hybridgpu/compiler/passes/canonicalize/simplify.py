@@ -21,8 +21,8 @@ from ...ir.graph import Builder, Graph, Node, to_scalar
 from ...ir.types import tensor_type
 from ...primitives import TABLE
 from ...primitives.views import SIMPLE_VIEWS
-from ..concat.split_wide_concats import NO_RECOMPUTE
 from ..pooling import disjoint_windows
+from ..recompute_hints import NO_RECOMPUTE
 from ..rewrite import rewrite
 from . import conv_rewrites
 

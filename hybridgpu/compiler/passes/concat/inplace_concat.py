@@ -171,7 +171,7 @@ def elide_concats(
                 if join not in whole:
                     one, other_one = label_pair(join.source(), join.stored)
                     reason = f"{one} is copied into {other_one}, a part of which is scattered: that adds up in an array of its own"
-                    refused.append(Refusal(join.source(), join.stored, "join", reason))
+                    refused.append(Refusal(join.source(), join.stored, "concat", reason))
             joins = whole
             continue
         failed = [(j, k) for j in joins for k in j.savings if not _is_realized(*parts[j][k], found)]
@@ -214,10 +214,10 @@ def _candidates(
             small = join.saved_bytes * target.byte_seconds <= target.launch_seconds
             if target.resident != "never" and join.stored in readers and small:
                 reason = f"copying {one} into {other} as a step of one kernel takes less time than starting another"
-                refused.append(Refusal(source, join.stored, "join", reason))
+                refused.append(Refusal(source, join.stored, "concat", reason))
             elif join.saved_bytes < _MIN_SAVED_FRACTION * join.stored.type.nbytes:
                 reason = f"the part of {one} in {other} is so small that a text of its own would gain little"
-                refused.append(Refusal(source, join.stored, "join", reason))
+                refused.append(Refusal(source, join.stored, "concat", reason))
             elif join.pays(target):
                 yield join
 
@@ -273,14 +273,14 @@ def _savings(whole: Node, stored: Node, group: Group, kernels: _Context, refused
             )
             made = frozenset() if reason else frozenset((operand,))
             if reason:
-                refused.append(Refusal(operand, stored, "join", reason))
+                refused.append(Refusal(operand, stored, "concat", reason))
         if not made:
             continue
         run = prod(operand.shape[axis:]) * stored.dtype.size
         if run < _MIN_RUN_BYTES and not alone:
             one, other = label_pair(next(n for n in read if n in made), stored)
             reason = f"{one} is copied into {other}, where it has no more than {run} bytes in a row"
-            refused.append(Refusal(next(n for n in read if n in made), stored, "join", reason))
+            refused.append(Refusal(next(n for n in read if n in made), stored, "concat", reason))
             continue
         others = any(n in kernels.outputs or len(kernels.readers[n]) > 1 for n in made)
         found[k] = _Saving(made, (1 if others else 2) * operand.type.nbytes)

@@ -11,18 +11,11 @@ from __future__ import annotations
 from ...ir.graph import Builder, Graph, Node
 from ...primitives import TABLE
 from ...target import Target
+from ..recompute_hints import NO_RECOMPUTE
 from ..rewrite import rewrite
 
-__all__ = ["ALWAYS_RECOMPUTE", "NO_RECOMPUTE", "NO_RECOMPUTE_REASONS", "split_wide_concats"]
+__all__ = ["split_wide_concats"]
 
-NO_RECOMPUTE = "apart"  #: parameter of a copy that no reader may recompute, one of NO_RECOMPUTE_REASONS, …
-ALWAYS_RECOMPUTE = "together"  #: … and of what readers do recompute, however often
-NO_RECOMPUTE_REASONS = {
-    "join": "a join of so many arrays is made in steps",
-    "place": "each place of a window is compared with it",
-    "rest": "what is left over of it would make positions that no loop can be cut for",
-    "extreme": "it is compared with its own extreme, and might have other bits where it is computed again",
-}
 #: operands that one kernel concatenates: loops are split for the first, the others are tested for
 _MAX_OPERANDS = {"cpu": 64, "cuda": 24}
 _OPERANDS_PER_STEP = {"cpu": 32, "cuda": 12}
@@ -47,4 +40,4 @@ def split_wide_concats(graph: Graph, target: Target) -> Graph:
 
 
 def _concat_step(b: Builder, part: list[Node], axis: int) -> Node:
-    return b.apply(TABLE["copy"], (b.concat(part, axis),), {NO_RECOMPUTE: "join"})
+    return b.apply(TABLE["copy"], (b.concat(part, axis),), {NO_RECOMPUTE: "concat"})

@@ -70,7 +70,7 @@ def match_column_sums(a: Group, b: Group, shared: Node, target: Target) -> Colum
     one, other = label_pair(columns.root, rows.root)
 
     def refuse(reason: str) -> Refusal:
-        return Refusal(columns.root, rows.root, "beside", reason)
+        return Refusal(columns.root, rows.root, "column-sums", reason)
 
     if not sums:  # (it is going to walk columns of a sum that is still to be placed)
         return None

@@ -152,6 +152,10 @@ def _record_refusal(state: State, rows: Group, group: Group) -> None:
         f"{label(total)} is taken over all rows, which blocks of a GPU walk side by side: it begins when the last has "
         "finished"
     )
-    for k, cut in enumerate(state.refusals):
-        if cut.producer in rows.index_of and cut.consumer in group.index_of and cut.rule == "pattern":
-            state.refusals[k] = replace(cut, rule="total", reason=reason)
+    for k, refusal in enumerate(state.refusals):
+        if (
+            refusal.producer in rows.index_of
+            and refusal.consumer in group.index_of
+            and refusal.rule == "reduction-shape"
+        ):
+            state.refusals[k] = replace(refusal, rule="full-reduction", reason=reason)

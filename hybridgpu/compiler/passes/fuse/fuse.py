@@ -22,8 +22,8 @@ from ...ir.indexing import Expr, Index, Var, all_vars, linearize, of_var
 from ...primitives.views import RESHAPES, strip_views
 from ...size_buckets import bucket, bucket_scale
 from ...target import Target
-from ..concat.split_wide_concats import ALWAYS_RECOMPUTE, NO_RECOMPUTE, NO_RECOMPUTE_REASONS
 from ..materialize import PRODUCTS, SCATTERS, batch_channel_swapped, is_fusible
+from ..recompute_hints import ALWAYS_RECOMPUTE, NO_RECOMPUTE, NO_RECOMPUTE_REASONS
 from .conv_pool import why_not_pooled
 from .full_reductions import merge_full_reductions
 from .group import CONTRACTIONS, Group, Refusal, change_basis, label, label_pair, row_major_vars
@@ -94,7 +94,7 @@ def fuse(
     merge_full_reductions(state)
     groups = [g for g in state.groups if g.merged_into is None]
     groups.sort(key=lambda g: (-g.level, -g.serial))
-    # what is stored in its part of a join is where it belongs: no cut
+    # what is stored in its slice of a concat is where it belongs
     return FusionPlan(groups, [c for c in state.refusals if c.consumer.prim.name != "concat_buffer"])
 
 
@@ -106,7 +106,7 @@ def _assign_group(state: State, node: Node) -> None:
     if not _is_generated(state, node):
         if node.prim.name == "concat_buffer":
             _record_refusals(
-                state, node, consumers, "join", f"parts of {label(node)} are written by kernels of their own"
+                state, node, consumers, "concat", f"slices of {label(node)} are written by kernels of their own"
             )
         else:
             reason = _opaque_call_text(node, "leaves its result in memory")
@@ -139,17 +139,17 @@ def _assign_group(state: State, node: Node) -> None:
         # those of the largest domains first: others may be values of their rows
         top = sorted((g for g in consumers if g.level == level - 1), key=lambda g: -g.points)
         while len(top) > 1:
-            cut = merge(state, top[0], top[1], node)
-            if cut:
-                state.refusals.append(cut)
+            refusal = merge(state, top[0], top[1], node)
+            if refusal:
+                state.refusals.append(refusal)
                 break
             top.pop(1)
         else:
             lower = [g for g in state.readers_of(node) if g is not top[0]]
             if lower and _recompute_in_readers(state, node, lower, top[0]):
                 return
-            cut = _try_join(state, top[0], node, needed_elsewhere=bool(lower) or node in state.outputs)
-            if cut is None:
+            refusal = _try_join(state, top[0], node, needed_elsewhere=bool(lower) or node in state.outputs)
+            if refusal is None:
                 one, here = label_pair(node, top[0].root)
                 _record_refusals(
                     state,
@@ -159,12 +159,14 @@ def _assign_group(state: State, node: Node) -> None:
                     f"{one} is computed in the kernel of {here}, which runs before",
                 )
                 return
-            state.refusals.append(cut)
+            state.refusals.append(refusal)
         readers = state.readers_of(node)
         if len(readers) > 1 and _recompute_in_readers(state, node, readers, None):
             return
-        others = [g for g in readers if cut.producer is not node or g.root is not cut.consumer]
-        _record_refusals(state, node, others, "apart", f"{label(node)} has a kernel of its own, since {cut.reason}")
+        others = [g for g in readers if refusal.producer is not node or g.root is not refusal.consumer]
+        _record_refusals(
+            state, node, others, "own-kernel", f"{label(node)} has a kernel of its own, since {refusal.reason}"
+        )
     group = state.new_group(level)
     if node.prim.name in CONTRACTIONS:
         # their kernels know variables by the axis of the result
@@ -246,10 +248,13 @@ def _limit_refusal(state: State, group: Group, node: Node) -> Refusal | None:
     if group.library is not None:
         return refuse("library", _opaque_call_text(group.library, "takes its operands from memory"))
     if node in group.must_be_materialized:
-        how = "many times" if group.contraction is not None else "at positions known only at run time"
-        how = "as a whole, before it writes rows of it anew" if group.scatter is not None else how
         reader, read = label_pair(group.must_be_materialized[node], node)
-        return refuse("memory", f"{reader} reads {read} {how}")
+        does = f"reads {read} at positions known only at run time"
+        if group.scatter is not None:
+            does = f"reads {read} as a whole, before it writes rows of it"
+        elif group.contraction is not None:
+            does = f"reuses every element of {read}, so that is materialized"
+        return refuse("memory", f"{reader} {does}")
     if NO_RECOMPUTE in node.params:
         return refuse(node.params[NO_RECOMPUTE], NO_RECOMPUTE_REASONS[node.params[NO_RECOMPUTE]])
     if len(group.index_of) >= state.target.max_nodes:
@@ -261,9 +266,9 @@ def _limit_refusal(state: State, group: Group, node: Node) -> Refusal | None:
 
 def _try_join(state: State, group: Group, node: Node, needed_elsewhere: bool) -> Refusal | None:
     """Make ``node`` a member of ``group``, or say why not (leaving the group valid)."""
-    cut = _limit_refusal(state, group, node)
-    if cut is not None:
-        return cut
+    refusal = _limit_refusal(state, group, node)
+    if refusal is not None:
+        return refusal
     if group.scatter is not None and (node.prim.family == "reduce" or node.prim.name in CONTRACTIONS):
         return Refusal(
             node, group.root, "scatter", "a kernel that scatters takes elementwise work on its operands only"
@@ -280,8 +285,8 @@ def _try_join(state: State, group: Group, node: Node, needed_elsewhere: bool) ->
 def _try_join_elementwise(state: State, group: Group, node: Node, needed_elsewhere: bool) -> Refusal | None:
     wanted, reduced = group.reads[node], group.reduced
     if state.target.name == "cpu" and reduced and _reads_wide_concat(node) and not _depends_on_reduction(node):
-        reason = f"{label(node)} reads a join, for which loops are cut, but not those of a reduction"
-        return Refusal(node, group.root, "join", reason)
+        reason = f"{label(node)} reads a concat, for which loops are split, but not those of a reduction"
+        return Refusal(node, group.root, "concat", reason)
     if needed_elsewhere:
         offset = group.affine_offset(node)
         order = row_major_vars(offset, node.size) if offset is not None else None
@@ -298,14 +303,14 @@ def _try_join_elementwise(state: State, group: Group, node: Node, needed_elsewhe
             return Refusal(
                 node,
                 group.root,
-                "store",
+                "not-visited-once",
                 f"{label(node)} is also needed in memory, and this kernel would not visit each element once",
             )
         wanted = group.reads[node]
-    cut = _recompute_refusal(state, group, node, needed_elsewhere)
-    if cut is not None:
+    refusal = _recompute_refusal(state, group, node, needed_elsewhere)
+    if refusal is not None:
         group.reduced = reduced
-        return cut
+        return refusal
     for index in list(wanted):
         state.add(group, node, index)
     return None
@@ -383,7 +388,7 @@ def _recompute_refusal(state: State, group: Group, node: Node, needed_elsewhere:
             node,
             group.root,
             "recompute",
-            f"{label(node)} would be computed {times} of windows, which costs more than keeping it in memory",
+            f"{label(node)} would be computed {times} of windows, which costs more than storing it",
         )
     extra = (executed - node.size) * recompute_cost(node)
     ways = _CONCAT_TRIPS if target.name == "cpu" and group.read_fraction.get(node, 1.0) < 1 else 2
@@ -395,7 +400,7 @@ def _recompute_refusal(state: State, group: Group, node: Node, needed_elsewhere:
             group.root,
             "recompute",
             f"{label(node)} would be computed {executed / max(node.size, 1):.0f} times an element, "
-            "which costs more than keeping it in memory",
+            "which costs more than storing it",
         )
     return None
 
@@ -451,7 +456,7 @@ def _try_join_reduction(state: State, group: Group, node: Node, needed_elsewhere
     extents = prod(v.extent for v in rest)
     if group.reduced:
         if set(rest) != set(group.reduced) or extents != count:
-            return Refusal(node, group.root, "pattern", "the kernel already reduces over other axes")
+            return Refusal(node, group.root, "reduction-shape", "the kernel already reduces over other axes")
     elif rest:
         if extents != count:
             return Refusal(
@@ -468,16 +473,16 @@ def _try_join_contraction(state: State, group: Group, node: Node, needed_elsewhe
     if group.contraction is None and group.reduced and node.prim.name == "conv" and state.target.name == "cuda":
         why = why_not_pooled(group, node, needed_elsewhere)
         if why is not None:
-            return Refusal(node, group.root, "pool", why)
+            return Refusal(node, group.root, "conv-pool", why)
         group.contraction = node
         state.add(group, node, group.reads[node][0])
         return None
     if group.contraction is not None or group.reduced:
-        return Refusal(node, group.root, "pattern", "the kernel already contains a contraction or a reduction")
+        return Refusal(node, group.root, "reduction-shape", "the kernel already contains a contraction or a reduction")
     offset = group.affine_offset(node)
     order = row_major_vars(offset, node.size) if offset is not None else None
     if offset is None or order is None or set(order) != set(group.vars):
-        if group.points > node.size:  # such as a join with something else
+        if group.points > node.size:  # such as a concat with something else
             why = "has more elements than the contraction, whose kernel computes one for each of its own results"
         else:
             why = "does not read each result of the contraction once, forwards"

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from ...ir.graph import Node
 from ...ir.indexing import Expr, Var, all_vars, linearize, of_var, substitute
-from ..concat.split_wide_concats import NO_RECOMPUTE
+from ..recompute_hints import NO_RECOMPUTE
 from .column_sums import match_column_sums, why_no_room
 from .group import Group, Refusal, align_splits, label, label_pair, row_major_vars
 from .row_pattern import has_rows_of
@@ -29,9 +29,9 @@ def merge(state: State, a: Group, b: Group, shared: Node, across_levels: bool = 
         return Refusal(a.root, b.root, rule, reason)
 
     if a.library or b.library or a.contraction or b.contraction:
-        return refuse("kind", "contractions and library calls do not share a kernel with their siblings")
+        return refuse("kernel-kind", "contractions and library calls do not share a kernel with their siblings")
     if a.scatter or b.scatter:
-        return refuse("kind", "a kernel that scatters is not shared with its siblings")
+        return refuse("kernel-kind", "a kernel that scatters is not shared with its siblings")
     if len(a.index_of) + len(b.index_of) > state.target.max_nodes:
         return refuse("size", "together the kernels would hold too many operations")
     if len({**a.reads, **b.reads}) > state.target.max_arguments:
@@ -48,7 +48,7 @@ def merge(state: State, a: Group, b: Group, shared: Node, across_levels: bool = 
     if table is not None and a.column_sums and b.column_sums:
         too_many = why_no_room([*a.column_sums, *b.column_sums], a.reduced, state.target)
         if too_many:
-            return refuse("beside", f"sums are taken on the way over rows, {too_many}")
+            return refuse("column-sums", f"sums are taken on the way over rows, {too_many}")
     if table is None:
         one, other = label_pair(a.root, b.root)
         return refuse("domain", f"{one} and {other} read {label(shared)} in different orders")
@@ -208,9 +208,9 @@ def merge_column_sums(state: State) -> None:
         for k, high in enumerate(groups):
             for low in groups[k + 1 :]:
                 if high.merged_into is None and low.merged_into is None and can_hoist(state, low, high.level, high):
-                    cut = merge(state, high, low, node, across_levels=True)
-                    if cut is not None and cut.rule == "beside" and cut not in state.refusals:
-                        state.refusals.append(cut)
+                    refusal = merge(state, high, low, node, across_levels=True)
+                    if refusal is not None and refusal.rule == "column-sums" and refusal not in state.refusals:
+                        state.refusals.append(refusal)
 
 
 def absorb_rounding(state: State) -> None:

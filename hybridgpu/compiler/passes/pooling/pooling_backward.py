@@ -19,7 +19,7 @@ from ...ir.graph import Builder, Graph, Node
 from ...primitives import TABLE
 from ...target import Target
 from ..canonicalize.simplify import simplify
-from ..concat.split_wide_concats import ALWAYS_RECOMPUTE, NO_RECOMPUTE
+from ..recompute_hints import ALWAYS_RECOMPUTE, NO_RECOMPUTE
 from ..rewrite import rewrite
 
 __all__ = ["unroll_pooling_gradients"]
@@ -111,7 +111,7 @@ def _unrolled_argmax(b: Builder, node: Node, x: Node) -> Node:
         # a choice after the other makes vectors, where one with two reasons makes branches
         for found in (b.ne(here, here), b.eq(here, most)) if here.dtype.is_float else (b.eq(here, most),):
             at = b.select(found, b.full(node.shape, k, i32), at)
-    return b.apply(TABLE["copy"], (b.cast(at, node.dtype),), {NO_RECOMPUTE: "place"})
+    return b.apply(TABLE["copy"], (b.cast(at, node.dtype),), {NO_RECOMPUTE: "window-position"})
 
 
 def _unrolled_fold(b: Builder, node: Node, x: Node, begin: Sequence[int], shape: Sequence[int]) -> Node:
@@ -147,7 +147,7 @@ def _unrolled_fold(b: Builder, node: Node, x: Node, begin: Sequence[int], shape:
 
     whole = _interleaved(b, tooth, stride, len(lead), ())
     if whole.shape != tuple(shape):
-        whole = b.apply(TABLE["copy"], (whole,), {NO_RECOMPUTE: "rest"})
+        whole = b.apply(TABLE["copy"], (whole,), {NO_RECOMPUTE: "uneven-extent"})
         whole = b.slice(whole, (0,) * whole.ndim, tuple(shape))
     return b.cast(whole, node.dtype)
 

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from ...ir.graph import Builder, Graph, Node, reachable
 from ...primitives import TABLE
 from ...target import Target
-from ..concat.split_wide_concats import NO_RECOMPUTE
+from ..recompute_hints import NO_RECOMPUTE
 from ..rewrite import rewrite
 
 __all__ = ["EXTREMA", "bits_may_change", "comparisons", "extrema_operands", "materialize_compared", "value_source"]
@@ -106,6 +106,6 @@ def materialize_compared(graph: Graph, target: Target) -> Graph:
         if node not in wanted:
             return None
         made = b.apply(node.prim, [new[i] for i in node.inputs], node.params)
-        return b.apply(TABLE["copy"], (made,), {NO_RECOMPUTE: "extreme"})
+        return b.apply(TABLE["copy"], (made,), {NO_RECOMPUTE: "own-extremum"})
 
     return rewrite(graph, rule)

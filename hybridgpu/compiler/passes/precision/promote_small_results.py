@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from ....core.dtypes import f32
 from ...ir.graph import Builder, Graph, Node
-from ..concat.split_wide_concats import NO_RECOMPUTE
+from ..recompute_hints import NO_RECOMPUTE
 from ..rewrite import rewrite
 
 __all__ = ["promote_small_results"]

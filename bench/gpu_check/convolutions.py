@@ -17,6 +17,7 @@ from typing import Any
 from bench.gpu_check.device import Device
 from bench.gpu_check.ways import Way, run
 from hybridgpu.backends.cuda.backend import CudaBackend
+from hybridgpu.compiler import select
 from hybridgpu.compiler.ir import Graph, tensor_type
 from hybridgpu.compiler.pipeline import compile_graph
 from hybridgpu.compiler.primitives import builder
@@ -83,11 +84,11 @@ CASES: dict[str, Case] = {
 @contextmanager
 def direct_up_to(multiplications: int) -> Iterator[None]:
     """Direct kernels up to another size than usually."""
-    held, schedule._MAX_DIRECT_WORK = schedule._MAX_DIRECT_WORK, multiplications
+    held, select._MAX_DIRECT_WORK = select._MAX_DIRECT_WORK, multiplications
     try:
         yield
     finally:
-        schedule._MAX_DIRECT_WORK = held
+        select._MAX_DIRECT_WORK = held
 
 
 def ways(device: Device, graph: Graph) -> dict[str, Way]:

@@ -12,7 +12,7 @@ from .codegen.render import kernel_text
 from .ir.graph import Graph, Node
 from .passes.fuse import FusionPlan, Group
 from .passes.fuse.group import distinct_labels
-from .passes.materialize import PRODUCTS, SCATTERS, Materialized, as_strided, batch_channel_swapped, blas_layout
+from .passes.materialize import PRODUCTS, Materialized, as_strided, batch_channel_swapped, blas_layout
 from .passes.memory.buffer_assignment import assign_buffers
 from .passes.memory.buffer_donation import donate_buffers
 from .passes.memory.buffer_reuse import MIN_IN_PLACE_BYTES
@@ -38,6 +38,7 @@ def assemble(
     pinned_inputs: frozenset[int],
     donated: Mapping[int, int],
     body: Callable[[Graph], Program],
+    library_note: Callable[[Node], str],
 ) -> Program:
     """The program of what ``plan`` has scheduled.
 
@@ -46,6 +47,7 @@ def assemble(
         scheduled: each group with its kernel, or None for a library's call.
         fixed, over: as for ``compile_graph``.
         body: compiles what a loop runs.
+        library_note: why a library computes a node, in words.
     """
     graph = ready.graph
     uses = [
@@ -85,7 +87,7 @@ def assemble(
         if joins and kernel is not None:
             kernel.choice["writes"] = f"writes its part of {' and '.join(joins)}"
         if kernel is None:
-            parts.add_library_call(group, body, " and ".join(joins))
+            parts.add_library_call(group, body, library_note, " and ".join(joins))
         else:
             parts.add_kernel(
                 kernel, use, [*pairs, *((updates[y], y) for y in use.outputs if updates.get(y) in use.inputs)]
@@ -201,8 +203,10 @@ class _ProgramBuilder:
         self.buffers.append(Buffer("barrier", 0, (1,), "u32", 4))
         return len(self.buffers) - 1
 
-    def add_library_call(self, group: Group, body: Callable[[Graph], Program], writes: str) -> None:
-        """Add a library's call; ``writes``: the concat, as for LibraryStep."""
+    def add_library_call(
+        self, group: Group, body: Callable[[Graph], Program], note: Callable[[Node], str], writes: str
+    ) -> None:
+        """Add a library's call; ``body`` and ``note``: as for :func:`assemble`, ``writes``: the concat, as for LibraryStep."""
         node = group.library
         assert node is not None
         params = dict(node.params)
@@ -218,7 +222,7 @@ class _ProgramBuilder:
                 output=self.where[node],
                 operator=_origin(node),
                 body=None if inner is None else body(inner),
-                note=_library_note(self._target, node),
+                note=note(node),
                 concat=writes,
             )
         )
@@ -255,16 +259,3 @@ def _library_operands(node: Node) -> list[tuple[Node, tuple[int, ...], bool]]:
 def _library_nodes(group: Group) -> tuple[list[Node], list[Node]]:
     assert group.library is not None
     return [node for node, _, _ in _library_operands(group.library)], [group.library]
-
-
-def _library_note(target: Target, node: Node) -> str:
-    """Why a library computes what a kernel could, '' if none could."""
-    if node.prim.name in SCATTERS:
-        from .schedule.scatter import why_no_scatter_kernel
-
-        return why_no_scatter_kernel(target, node)
-    if node.prim.name != "conv":
-        return ""
-    from .schedule.conv.backward_filter import why_im2col
-
-    return why_im2col(target, node)

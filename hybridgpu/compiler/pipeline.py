@@ -31,12 +31,13 @@ from .schedule.collapse_axes import collapse_axes
 from .schedule.fuse_prologues import fuse_prologues
 from .schedule.kernel import Kernel
 from .schedule.map import schedule_map
-from .schedule.matmul.matmul import schedule_matmul, wants_kernel
+from .schedule.matmul.matmul import schedule_matmul
 from .schedule.row_reciprocals import multiply_by_reciprocals
 from .schedule.scalar import scalar_program
+from .select import Selector
 from .target import Target
 
-__all__ = ["compile_graph", "library_computes"]
+__all__ = ["compile_graph"]
 
 Observer = Callable[[str, object], None]
 
@@ -63,17 +64,18 @@ def compile_graph(
     """
     seen = observe or (lambda stage, value: None)
     checking = verifying()
+    select = Selector(target)
     seen("01_lowered", graph)
-    graph = transpose_dots(simplify(graph), target, lambda node: _wants_kernel(target, node))
+    graph = transpose_dots(simplify(graph), target, select.generates)
     if checking:
         verify(graph)
     seen("02_simplified", graph)
-    graph = _match_conv_backward(graph, target)
-    graph = _fuse_conv_epilogues(graph, target, folded_inputs)
+    graph = _match_conv_backward(graph, select)
+    graph = _fuse_conv_epilogues(graph, select, folded_inputs)
     folding = None
     if folded_inputs:
         graph = prepack_weights(graph, folded_inputs, target)
-        folding = hoist_parameter_cones(graph, folded_inputs, target, lambda node: _wants_kernel(target, node))
+        folding = hoist_parameter_cones(graph, folded_inputs, target, select.generates)
     if folding is not None:
         pinned_inputs |= {len(graph.inputs) + k for k in range(len(folding.folded_values))}
         graph = folding.remainder
@@ -82,7 +84,7 @@ def compile_graph(
             verify(graph)
         seen("02_prelude", folding.prelude)
         seen("02_without_prelude", graph)
-    fused = _fuse_and_schedule(graph, target, seen, donated or {})
+    fused = _fuse_and_schedule(graph, select, seen, donated or {})
     scheduled = fused.kernels
     said: list[str] = []
     if target.name == "cuda":
@@ -100,6 +102,7 @@ def compile_graph(
         pinned_inputs,
         donated or {},
         lambda body: compile_graph(body, target),
+        lambda node: select(node).reason,
     )
     program.launch_fusion_notes = said
     if folding is not None:
@@ -107,11 +110,6 @@ def compile_graph(
         program.prelude_inputs, program.folded_values = list(folding.prelude_inputs), list(folding.folded_values)
     seen("06_program", program)
     return program
-
-
-def library_computes(target: Target) -> Callable[[Node], bool] | None:
-    """Whether a library computes a product or convolution on ``target``; None where its operands are no reason to keep them."""
-    return None if target.name == "cpu" else lambda node: not _wants_kernel(target, node)
 
 
 @dataclass(frozen=True)
@@ -132,37 +130,37 @@ class _Scheduled:
 
 
 def _fuse_and_schedule(
-    graph: Graph, target: Target, seen: Observer, over: Mapping[int, int] | None = None
+    graph: Graph, select: Selector, seen: Observer, over: Mapping[int, int] | None = None
 ) -> _Scheduled:
     """The second half of the way: from a simplified graph to kernels.
 
     Args:
         over: as for :func:`compile_graph`; None for what a loop runs, whose steps have no memory to share.
     """
-    checking = verifying()
+    checking, target = verifying(), select.target
     graph = materialize_compared(graph, target)
     graph = _separate_pooling(unroll_pooling_gradients(graph, target), target)
     graph = _two_stage_sums(graph)
     graph = _online_softmax(use_welford(graph, target), target)
     graph = split_wide_concats(split_reductions(_split_scatters(graph, target), target), target)
-    graph = _promote_half_convolutions(_promote_small_results(graph), target)
+    graph = _promote_half_convolutions(_promote_small_results(graph), select)
     if checking:
         verify(graph)
-    graph = fuse_gemm_epilogues(graph, target, lambda node: _wants_kernel(target, node))
+    graph = fuse_gemm_epilogues(graph, target, select.generates)
     if checking:
         verify(graph)
     ready = materialize(
         graph,
-        lambda node: _wants_kernel(target, node),
-        lambda node: _reads_planes(target, node),
+        select.generates,
+        select.copied_planes,
         swaps=target.name == "cuda",
     )
     if checking:
         verify(ready.graph)
     seen("03_materialized", ready.graph)
-    plan = _groups(ready, target)
+    plan = _groups(ready, select)
     if over is not None and any(n.prim.name == "concat" for n in ready.graph.nodes):
-        ready, plan = _elide_concats(ready, plan, target, over)
+        ready, plan = _elide_concats(ready, plan, select, over)
         if checking:
             verify(ready.graph)
     wanted = frozenset(ready.graph.outputs)
@@ -171,17 +169,23 @@ def _fuse_and_schedule(
     groups = [g for g in plan.groups if g.library or any(n.size for n in g.index_of)]
     readers = plan.readers()
     placed = _store_offsets(ready.graph, target)
-    scheduled = [(g, k) for g in groups for k in _schedule(g, _stored(g, wanted, readers), target, placed)]
+    scheduled = [(g, k) for g in groups for k in _schedule(g, _stored(g, wanted, readers), select, placed)]
+    for group, kernel in scheduled:
+        node = group.contraction or group.scatter
+        if node is not None and kernel is not None:
+            kernel.choice["selected"] = select(node).reason
     # joins that no step reads are no reason to keep steps apart
     scheduled.sort(key=lambda s: s[0].concat_buffer is not None and not readers.get(s[0].concat_buffer))
     return _Scheduled(graph, ready, plan, scheduled)
 
 
-def _groups(ready: Materialized, target: Target) -> FusionPlan:
+def _groups(ready: Materialized, select: Selector) -> FusionPlan:
+    select.carry(ready.sources)
+    target = select.target
     wanted = frozenset(ready.graph.outputs)
-    why_left = _library_reason(ready.graph, target)
+    why_left = _library_reason(ready.graph, select)
     fused = fuse(ready.graph, target, ready.generated, why_left, *_lane_share(ready.graph, target))
-    plan = fuse_prologues(fused, wanted, target)
+    plan = fuse_prologues(fused, wanted, target, select)
     return _drop_dead_groups(_fuse_scatter_epilogues(plan, wanted, target), wanted)
 
 
@@ -197,8 +201,9 @@ def _drop_dead_groups(plan: FusionPlan, outputs: frozenset[Node]) -> FusionPlan:
 
 def _body(graph: Graph, target: Target) -> tuple[Graph, list[Kernel | None]]:
     """What a turn of a loop is made of: the body's graph as kernels see it, and these, None for a library call."""
-    graph = transpose_dots(simplify(graph), target, lambda node: _wants_kernel(target, node))
-    found = _fuse_and_schedule(_match_conv_backward(graph, target), target, lambda stage, value: None)
+    select = Selector(target)
+    graph = transpose_dots(simplify(graph), target, select.generates)
+    found = _fuse_and_schedule(_match_conv_backward(graph, select), select, lambda stage, value: None)
     return found.materialized.graph, [kernel for _, kernel in found.kernels]
 
 
@@ -221,12 +226,12 @@ def _promote_small_results(graph: Graph) -> Graph:
     return promote_small_results(graph)
 
 
-def _promote_half_convolutions(graph: Graph, target: Target) -> Graph:
-    if target.name != "cpu" or all(n.prim.name != "conv" or not n.dtype.is_half for n in graph.nodes):
+def _promote_half_convolutions(graph: Graph, select: Selector) -> Graph:
+    if select.target.name != "cpu" or all(n.prim.name != "conv" or not n.dtype.is_half for n in graph.nodes):
         return graph
     from .passes.precision.promote_half import convolve_in_float32
 
-    return convolve_in_float32(graph, lambda node: _wants_kernel(target, node))
+    return convolve_in_float32(graph, select.generates)
 
 
 def _online_softmax(graph: Graph, target: Target) -> Graph:
@@ -251,11 +256,11 @@ def _split_scatters(graph: Graph, target: Target) -> Graph:
 
 
 def _elide_concats(
-    ready: Materialized, plan: FusionPlan, target: Target, over: Mapping[int, int]
+    ready: Materialized, plan: FusionPlan, select: Selector, over: Mapping[int, int]
 ) -> tuple[Materialized, FusionPlan]:
     from .passes.concat.inplace_concat import elide_concats
 
-    return elide_concats(ready, plan, lambda other: _groups(other, target), target, frozenset(over))
+    return elide_concats(ready, plan, lambda other: _groups(other, select), select.target, frozenset(over))
 
 
 def _store_offsets(graph: Graph, target: Target) -> dict[Node, Callable[[Index], Expr]]:
@@ -275,29 +280,29 @@ def _fuse_scatter_epilogues(plan: FusionPlan, outputs: frozenset[Node], target: 
     return fuse_scatter_epilogues(plan, outputs, target)
 
 
-def _match_conv_backward(graph: Graph, target: Target) -> Graph:
-    if target.name != "cuda" or all(n.prim.name != "conv" for n in graph.nodes):
+def _match_conv_backward(graph: Graph, select: Selector) -> Graph:
+    if select.target.name != "cuda" or all(n.prim.name != "conv" for n in graph.nodes):
         return graph
     from .passes.library.conv_backward import match_conv_backward
 
-    return match_conv_backward(graph, lambda node: _wants_kernel(target, node))
+    return match_conv_backward(graph, select.generates)
 
 
-def _fuse_conv_epilogues(graph: Graph, target: Target, constant: frozenset[int]) -> Graph:
-    if not target.library_convolutions:
+def _fuse_conv_epilogues(graph: Graph, select: Selector, constant: frozenset[int]) -> Graph:
+    if not select.target.library_convolutions:
         return graph
     from .passes.library.conv_epilogues import fuse_conv_epilogues
 
-    return fuse_conv_epilogues(graph, target, lambda node: _wants_kernel(target, node), constant)
+    return fuse_conv_epilogues(graph, select.target, select.generates, constant)
 
 
-def _library_reason(graph: Graph, target: Target) -> Callable[[Node], str]:
+def _library_reason(graph: Graph, select: Selector) -> Callable[[Node], str]:
     """A function from a library's node to the reason why the library does not compute what follows, '' if none is known."""
-    if not target.library_convolutions:
+    if not select.target.library_convolutions:
         return lambda node: ""
     from .passes.library.conv_epilogues import why_not_fused
 
-    return why_not_fused(graph, target, lambda node: _wants_kernel(target, node))
+    return why_not_fused(graph, select.target, select.generates)
 
 
 def _lane_share(graph: Graph, target: Target) -> list[LaneUtilization]:
@@ -316,39 +321,13 @@ def _separate_pooling(graph: Graph, target: Target) -> Graph:
     return separate_pooling(graph)
 
 
-def _wants_kernel(target: Target, node: Node) -> bool:
-    if node.prim.name == "conv":
-        from .schedule.conv.direct import wants_conv_kernel
-        from .schedule.conv.input_dilated import wants_input_dilated_kernel
-
-        return (
-            _wants_planes(target, node) or wants_input_dilated_kernel(target, node) or wants_conv_kernel(target, node)
-        )
-    if node.prim.name in SCATTERS:
-        from .schedule.scatter import wants_scatter_kernel
-
-        return wants_scatter_kernel(target, node)
-    return wants_kernel(target, node)
-
-
-def _wants_planes(target: Target, conv: Node) -> bool:
-    from .schedule.conv.backward_filter import wants_backward_filter_kernel
-
-    return wants_backward_filter_kernel(target, conv)
-
-
-def _reads_planes(target: Target, conv: Node) -> tuple[bool, bool] | None:
-    from .schedule.conv.direct import reads_swapped_planes
-
-    return (False, False) if _wants_planes(target, conv) else reads_swapped_planes(target, conv)
-
-
 def _schedule(
-    group: Group, stored: list[Node], target: Target, placed: Mapping[Node, Callable[[Index], Expr]]
+    group: Group, stored: list[Node], select: Selector, placed: Mapping[Node, Callable[[Index], Expr]]
 ) -> Sequence[Kernel | None]:
     """The kernel of a group, or those that run one after the other; None for a library call."""
     if group.library is not None:
         return [None]
+    target = select.target
     if group.scatter_source is not None and group.scatter_source.scatter is not None:
         from .schedule.scatter import schedule_scatter
 
@@ -363,11 +342,12 @@ def _schedule(
     if group.contraction is not None and group.contraction.prim.name == "conv":
         from .schedule.conv.backward_filter import schedule_conv_backward_filter
         from .schedule.conv.direct import schedule_conv
-        from .schedule.conv.input_dilated import schedule_input_dilated_conv, wants_input_dilated_kernel
+        from .schedule.conv.input_dilated import schedule_input_dilated_conv
 
-        if _wants_planes(target, group.contraction):
+        kind = select(group.contraction).kind
+        if kind == "conv_backward_filter":
             return [schedule_conv_backward_filter(program, group.contraction, target, members)]
-        if wants_input_dilated_kernel(target, group.contraction):
+        if kind == "conv_input_dilated":
             return [schedule_input_dilated_conv(program, group.contraction, target, members)]
         at = group.index_of[group.contraction]
         return [schedule_conv(program, group.contraction, target, members, group.prologues, at)]

@@ -213,7 +213,7 @@ class RecordedProgram:
             flags = tuple(k < self.heads for k in range(len(graph.outputs)))
             by_library = None
             if self._target is not None:
-                from ..compiler.pipeline import library_computes
+                from ..compiler.select import library_computes
 
                 by_library = library_computes(self._target)
             self._residual_nodes = residuals(graph, flags, self.wanted, self._exact, by_library)

@@ -303,7 +303,7 @@ def test_explanations_say_why():
     y.backward()
     (trained,) = net._cached_op._recorded_programs.values()
     text = str(Explanation("backward", trained.backward))
-    assert "[derivative by a weight, vectors along 20 channels]" in text
+    assert "[derivative by a weight; vectors along 20 channels]" in text
 
 
 def test_why_others_are_unfolded():

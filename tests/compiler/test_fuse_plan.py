@@ -21,24 +21,19 @@ from hybridgpu.compiler.ir.text import parse_graph
 from hybridgpu.compiler.ir.verify import verify
 from hybridgpu.compiler.passes.canonicalize.simplify import simplify
 from hybridgpu.compiler.passes.fuse import FusionPlan, fuse
-from hybridgpu.compiler.passes.materialize import SCATTERS, materialize
+from hybridgpu.compiler.passes.materialize import materialize
 from hybridgpu.compiler.passes.memory.arena_offsets import ALIGNMENT, allocate, peak_live
 from hybridgpu.compiler.pipeline import compile_graph
 from hybridgpu.compiler.primitives import TABLE, builder
 from hybridgpu.compiler.primitives.views import RESHAPES, strip_views
 from hybridgpu.compiler.program import KernelStep, Program
 from hybridgpu.compiler.reference import evaluate
-from hybridgpu.compiler.schedule.matmul.matmul import wants_kernel
-from hybridgpu.compiler.schedule.scatter import wants_scatter_kernel
+from hybridgpu.compiler.select import Selector
 from hybridgpu.compiler.target import CPU, CUDA
 
 
 def fused(graph: Graph, target: Any) -> tuple[Graph, FusionPlan]:
-    def wanted(node: Node) -> bool:
-        wants = wants_scatter_kernel if node.prim.name in SCATTERS else wants_kernel
-        return wants(target, node)
-
-    ready = materialize(simplify(graph), wanted)
+    ready = materialize(simplify(graph), Selector(target).generates)
     return ready.graph, fuse(ready.graph, target, ready.generated)
 
 

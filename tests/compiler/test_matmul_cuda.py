@@ -269,7 +269,7 @@ def test_choice(product, form):
     assert isinstance(first, KernelStep)
     choice = program.kernels[first.kernel].choice
     assert choice["form"] == form, choice
-    assert "us, " in choice["why"]
+    assert choice["why"].endswith(" us") and choice["selected"]
 
 
 @pytest.mark.parametrize("product", [("f32", 0, 1, 4096, 4096, "mk", "nk"), ("f16", 0, 2, 4096, 4096, "mk", "kn")])

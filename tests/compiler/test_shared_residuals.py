@@ -12,9 +12,9 @@ from compiler.cases import arrays, parse
 from hybridgpu.compiler.ir import Builder, Graph, Node
 from hybridgpu.compiler.passes.differentiate import differentiate, residuals
 from hybridgpu.compiler.passes.library.shared_residuals import choose_residuals, materialized_operands
-from hybridgpu.compiler.pipeline import library_computes
 from hybridgpu.compiler.primitives import builder
 from hybridgpu.compiler.reference import evaluate
+from hybridgpu.compiler.select import library_computes
 from hybridgpu.compiler.target import CPU, CUDA
 from hybridgpu.core.dtypes import f32
 

@@ -18,12 +18,12 @@ from hybridgpu.backends.cuda import foreign
 from hybridgpu.backends.cuda.backend import CudaProgram
 from hybridgpu.backends.devices import device_of
 from hybridgpu.base import MXNetError
+from hybridgpu.compiler import select
 from hybridgpu.compiler.pipeline import compile_graph
 from hybridgpu.compiler.primitives import builder
 from hybridgpu.compiler.primitives.conv import flip_weight
 from hybridgpu.compiler.program import KernelStep, LibraryStep
 from hybridgpu.compiler.reference import evaluate
-from hybridgpu.compiler.schedule.conv import direct as direct_conv
 from hybridgpu.compiler.schedule.matmul import config_cuda
 from hybridgpu.core.dtypes import from_short
 
@@ -35,7 +35,7 @@ def fakes(tmp_path, monkeypatch):
     """(cuBLASLt, cuDNN), for which everything is large enough. Rounding is test_tf32.py's subject."""
     monkeypatch.setenv("HYBRIDGPU_TF32", "0")
     monkeypatch.setattr(config_cuda, "library_seconds", lambda target, dot: 0.0)
-    monkeypatch.setattr(direct_conv, "_MAX_DIRECT_WORK", 0)
+    monkeypatch.setattr(select, "_MAX_DIRECT_WORK", 0)
     found = FakeProducts(tmp_path), Fake(tmp_path)
     install(find_products=found[0].find, find=found[1].find)
     yield found
@@ -200,7 +200,7 @@ def test_no_step_is_run_on_arrays(fakes, alone, name):
 
 @pytest.mark.parametrize("name", [n for n in GRAPHS if n.startswith(("of ", "derivative"))])
 def test_derivatives_without_the_library(monkeypatch, name):
-    monkeypatch.setattr(direct_conv, "_MAX_DIRECT_WORK", 0)
+    monkeypatch.setattr(select, "_MAX_DIRECT_WORK", 0)
     install()
     try:
         graph, program = loaded(*GRAPHS[name])
@@ -274,7 +274,7 @@ def test_parts_of_refused_calls(fakes, name):
 @pytest.mark.parametrize("name", ["joined", "joined derivatives", "joined batches"])
 def test_parts_without_the_libraries(monkeypatch, name):
     monkeypatch.setattr(config_cuda, "library_seconds", lambda target, dot: 0.0)
-    monkeypatch.setattr(direct_conv, "_MAX_DIRECT_WORK", 0)
+    monkeypatch.setattr(select, "_MAX_DIRECT_WORK", 0)
     install()
     try:
         graph, program = loaded(*GRAPHS[name])

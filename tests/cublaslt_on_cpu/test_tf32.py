@@ -18,8 +18,8 @@ from hybridgpu.backends.cuda.device import CupyDevice
 from hybridgpu.backends.devices import device_of
 from hybridgpu.backends.library import Libraries
 from hybridgpu.base import MXNetError
+from hybridgpu.compiler import select
 from hybridgpu.compiler.ir.types import tensor_type
-from hybridgpu.compiler.schedule.conv import direct as direct_conv
 from hybridgpu.compiler.schedule.matmul import config_cuda
 from hybridgpu.core import settings
 from hybridgpu.core.dtypes import f16, f32, f64
@@ -37,7 +37,7 @@ def gpu(tmp_path, monkeypatch):
     """Libraries compute everything; no setting is made."""
     monkeypatch.delenv("HYBRIDGPU_TF32", raising=False)
     monkeypatch.setattr(config_cuda, "library_seconds", lambda target, dot: 0.0)
-    monkeypatch.setattr(direct_conv, "_MAX_DIRECT_WORK", 0)
+    monkeypatch.setattr(select, "_MAX_DIRECT_WORK", 0)
     driver = install(find_products=FakeProducts(tmp_path).find, find=Fake(tmp_path).find)
     yield driver
     uninstall()

@@ -41,7 +41,7 @@ from hybridgpu.backends.cuda.cublaslt_dot import ProductLibrary
 from hybridgpu.backends.cuda.cudnn_conv import ConvolutionLibrary
 from hybridgpu.backends.devices import device_of
 from hybridgpu.backends.library import Libraries
-from hybridgpu.compiler.schedule.conv import direct as direct_conv
+from hybridgpu.compiler import select
 from hybridgpu.compiler.schedule.matmul import config_cuda
 from hybridgpu.gluon import nn
 
@@ -57,7 +57,7 @@ device.products, device.convolutions = (
 )
 device.library = Libraries(device.convolutions, device.products)
 config_cuda.library_seconds = lambda target, dot: 0.0  # libraries compute everything that they can
-direct_conv._MAX_DIRECT_WORK = 0
+select._MAX_DIRECT_WORK = 0
 GRAPH = {"static_alloc": True, "static_shape": True}
 
 

@@ -8,7 +8,7 @@ whatever computes the elements.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from math import prod
 
 from ...core.dataclass import dataclass
@@ -27,6 +27,7 @@ __all__ = [
     "batch_channel_swapped",
     "is_fusible",
     "materialize",
+    "matrix_strides",
     "readable_without_copy",
 ]
 
@@ -37,11 +38,17 @@ SCATTERS = ("scatter_add", "scatter_along", "scatter_set")
 
 @dataclass(frozen=True)
 class Materialized:
-    """A graph whose outputs all compute, and the types its outputs are seen under."""
+    """A graph whose outputs all compute, and the types its outputs are seen under.
+
+    Attributes:
+        generated: the products, convolutions and scatters that kernels compute.
+        sources: the node of the graph before for which each product, convolution and scatter stands.
+    """
 
     graph: Graph
     output_types: tuple[TensorType, ...]
     generated: frozenset[Node]
+    sources: Mapping[Node, Node]
 
 
 def is_fusible(node: Node) -> bool:
@@ -71,6 +78,15 @@ def as_strided(node: Node) -> tuple[Node, list[Var], Expr] | None:
     if (node.prim.family == "leaf" and node.prim.name != "input") or not offset.affine:
         return None
     return node, variables, offset
+
+
+def matrix_strides(operand: Node) -> tuple[int, int] | None:
+    """Strides of the last two axes in memory, in elements; None where ``operand`` is no strided view."""
+    found = as_strided(operand)
+    if found is None:
+        return None
+    _, variables, offset = found
+    return offset.coefficient(variables[-2]), offset.coefficient(variables[-1])
 
 
 def batch_channel_swapped(conv: Node, operand: Node) -> Node | None:
@@ -110,6 +126,7 @@ def materialize(
     b = Builder(TABLE)
     new: dict[Node, Node] = {}
     dots: set[Node] = set()
+    sources: dict[Node, Node] = {}
     for node in graph.inputs:
         new[node] = b.input(node.type, node.params["name"])
     for node in graph.nodes:
@@ -125,6 +142,7 @@ def materialize(
             new[node] = b.apply(node.prim, inputs, node.params)
             if generated:
                 dots.add(new[node])
+            sources[new[node]] = node
             continue
         if node.prim.name == "conv" and wants_kernel(node):
             copied = reads_planes(node)
@@ -135,6 +153,7 @@ def materialize(
                 inputs = [i if readable_without_copy(node, k, i) else _copy(b, i) for k, i in enumerate(inputs)]
             new[node] = b.apply(node.prim, inputs, node.params)
             dots.add(new[node])
+            sources[new[node]] = node
             continue
         if node.prim.name in SCATTERS and wants_kernel(node):
             if (
@@ -145,6 +164,7 @@ def materialize(
                 inputs[0] = _copy(b, inputs[0])
             new[node] = b.apply(node.prim, inputs, node.params)
             dots.add(new[node])
+            sources[new[node]] = node
             continue
         # what kernels compute reads views through index expressions; a library needs memory
         if node.prim.family not in ("view", "leaf") and not is_fusible(node):
@@ -153,6 +173,8 @@ def materialize(
                 for k, i in enumerate(inputs)
             ]
         new[node] = b.apply(node.prim, inputs, node.params)
+        if node.prim.name == "conv" or node.prim.name in SCATTERS:
+            sources.setdefault(new[node], node)
     outputs: dict[Node, None] = {}
     copies: dict[Node, int] = {}
     for o in graph.outputs:
@@ -166,7 +188,12 @@ def materialize(
         outputs[node] = None
     finished = b.finish(list(outputs), graph.name)
     nodes = set(finished.nodes)
-    return Materialized(finished, tuple(o.type for o in graph.outputs), frozenset(d for d in dots if d in nodes))
+    return Materialized(
+        finished,
+        tuple(o.type for o in graph.outputs),
+        frozenset(d for d in dots if d in nodes),
+        {n: old for n, old in sources.items() if n in nodes},
+    )
 
 
 def readable_without_copy(node: Node, k: int, operand: Node, generated: bool = False) -> bool:

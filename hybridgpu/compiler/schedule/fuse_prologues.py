@@ -11,18 +11,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from ...core.dataclass import dataclass
 from ..ir.graph import Node
 from ..ir.indexing import Var
 from ..passes.fuse import FusionPlan, Group, Refusal
 from ..passes.fuse.group import label, label_pair
-from ..passes.materialize import as_strided
+from ..passes.materialize import matrix_strides
 from ..primitives.views import strip_views
 from ..target import Target
 from .matmul.matmul import contiguous_along_k
 from .prologue import ComputedOperand, computed_operand, panel_columns, panel_rows, strided_array, strided_in_rows
 from .runtime_args import reduces_outermost
+
+if TYPE_CHECKING:
+    from ..select import Selector
 
 __all__ = ["fuse_prologues"]
 
@@ -44,11 +48,12 @@ class _Use:
     node: Node  #: what of the operand lies in memory
 
 
-def fuse_prologues(plan: FusionPlan, outputs: frozenset[Node], target: Target) -> FusionPlan:
+def fuse_prologues(plan: FusionPlan, outputs: frozenset[Node], target: Target, select: Selector) -> FusionPlan:
     """``plan`` with operands computed by the products that read them, where that pays.
 
     Args:
         outputs: the results of the graph, which stay in memory.
+        select: the kinds of the graph's kernels.
     """
     readers = plan.readers()
     settled: dict[Node, list[Group]] = {}
@@ -60,7 +65,7 @@ def fuse_prologues(plan: FusionPlan, outputs: frozenset[Node], target: Target) -
         if producer.scatter is not None:
             continue
         stored = [n for n in producer.index_of if n in outputs or n in readers]
-        uses = [u for n in stored for g in readers.get(n, ()) for u in _uses(g, n, target)]
+        uses = [u for n in stored for g in readers.get(n, ()) for u in _uses(g, n, select)]
         if not uses:
             continue
         why = _refusal(producer, stored, uses, readers, outputs, target)
@@ -81,17 +86,14 @@ def fuse_prologues(plan: FusionPlan, outputs: frozenset[Node], target: Target) -
     return FusionPlan([g for g in plan.groups if g not in gone], refusals + refused)
 
 
-def _uses(reader: Group, node: Node, target: Target) -> Iterator[_Use]:
+def _uses(reader: Group, node: Node, select: Selector) -> Iterator[_Use]:
     """The operands of ``reader``'s product that are views of ``node``; of a convolution the first one may be."""
     product = reader.contraction
     if product is None:
         return
     positions = [k for k, operand in enumerate(product.inputs) if strip_views(operand) is node]
-    if product.prim.name == "conv":
-        from .conv.backward_filter import wants_backward_filter_kernel
-
-        if positions != [0] or wants_backward_filter_kernel(target, product):
-            return
+    if product.prim.name == "conv" and (positions != [0] or select(product).kind == "conv_backward_filter"):
+        return
     for k in positions:
         yield _Use(reader, k, product.inputs[k], node)
 
@@ -222,19 +224,12 @@ def _panel_prologue_cost(producer: Group, use: _Use, dot: Node, both: bool) -> _
             None, "order", f"matrices of so few elements of {label(use.node)} are computed better many at a time"
         )
     refused = _strided_refusal(apart, _MAX_STRIDED_BYTES)
-    if refused is None and dot.ndim == 2 and reduces_outermost(_strides(dot.inputs[0]), _strides(dot.inputs[1]), k):
+    left, right = (matrix_strides(i) for i in dot.inputs)
+    assert left is not None and right is not None
+    if refused is None and dot.ndim == 2 and reduces_outermost(left, right, k):
         reason = f"a panel of {label(use.node)} would be compiled anew for each number of rows that are added up"
         return _PrologueCost(None, "panel", reason)
     return refused or _panel_cost(use, 1.0)
-
-
-def _strides(operand: Node) -> tuple[int, int]:
-    """The strides of an operand in memory: from row to row, and from column to column."""
-    found = as_strided(operand)
-    assert found is not None
-    _, variables, offset = found
-    along, across = (offset.coefficient(v) for v in variables[-2:])
-    return along, across
 
 
 def _recompute_cost(use: _Use, times: float) -> _PrologueCost:

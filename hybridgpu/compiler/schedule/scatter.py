@@ -13,7 +13,6 @@ from typing import Any
 
 from ..ir.graph import Node
 from ..ir.indexing import Var
-from ..passes.reductions.scatter_cost import choose_config, estimate_library_seconds, scatter_workload
 from ..primitives.views import RESHAPES, strip_views
 from ..target import Target
 from .collapse_axes import collapse_axes
@@ -24,33 +23,7 @@ from .runtime_args import dynamic_axes
 from .scalar import ScalarProgram
 from .scatter_epilogue import Epilogue
 
-__all__ = ["schedule_scatter", "wants_scatter_kernel", "why_no_scatter_kernel"]
-
-_MIN_LIBRARY_GAIN = 2  #: times faster that a library has to be by the model, for what it adds up in any order
-
-
-def wants_scatter_kernel(target: Target, node: Node) -> bool:
-    """True if a kernel is generated for the scatter ``node``; on the CPU, passes/precision/promote_half makes sums of halves sums of floats."""
-    if node.size == 0 or node.inputs[-2].size == 0:
-        return False
-    if target.name == "cpu" and node.prim.name != "scatter_set" and node.dtype.is_half:
-        return False
-    return not why_no_scatter_kernel(target, node)
-
-
-def why_no_scatter_kernel(target: Target, node: Node) -> str:
-    """Why a library scatters ``node``; empty if a kernel does."""
-    if node.prim.name == "scatter_set":
-        return ""
-    if node.dtype.kind == "b":
-        return "truth values are no sum"
-    if target.name == "cpu" or (node.dtype.is_float and target.numeric == "strict"):
-        return ""  # in any other order sums would differ from run to run
-    work = scatter_workload(node)
-    ours, theirs = choose_config(work, target).seconds, estimate_library_seconds(work, target)
-    if ours <= _MIN_LIBRARY_GAIN * theirs:
-        return ""
-    return f"{work.updates:,} updates: by the model {ours * 1e6:.0f} us in a kernel, {theirs * 1e6:.0f} us in a library"
+__all__ = ["schedule_scatter"]
 
 
 def schedule_scatter(

@@ -348,12 +348,7 @@ def _direct(kind: str, choice: dict[str, Any]) -> str:
 
     Of any kernel whether its results are parts of joins.
     """
-    notes = [str(choice[k]) for k in ("why", "prologue") if k in choice]
-    work, limit = (choice.get(k) for k in ("multiplications", "direct_up_to"))
-    if kind == "conv" and limit and "why" not in choice:
-        notes.insert(0, f"direct kernel: {work:,} multiplications, at most {limit:,}")
-        if "window" in choice:
-            notes.append("{window} results are reduced, by {lanes} threads together".format_map(choice))
+    notes = [str(choice[k]) for k in ("selected", "why", "prologue") if choice.get(k)]
     notes = notes if kind in ("matmul", "conv", "scatter") else []
     return "; ".join([*notes, choice["writes"]] if "writes" in choice else notes)
 

@@ -334,7 +334,8 @@ def _rewrite(
         new[node] = b.reshape(b.apply(TABLE["concat_buffer"], operands, {"axis": join.axis}), node.shape)
     graph = b.finish([strip_views(new[o], RESHAPES) for o in ready.graph.outputs], ready.graph.name)
     left = set(graph.nodes)
-    return Materialized(graph, ready.output_types, frozenset(new[n] for n in ready.generated) & left), parts
+    sources = {new[n]: n for n in ready.sources if new[n] in left}
+    return Materialized(graph, ready.output_types, frozenset(new[n] for n in ready.generated) & left, sources), parts
 
 
 def _is_sole_use(stored: Node, whole: Node, k: int, uses: dict[Node, list[Node]], outputs: Collection[Node]) -> bool:

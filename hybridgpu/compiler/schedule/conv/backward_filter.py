@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Convolution backward filter on the CPU: when a generated kernel is worth it, and with which numbers.
+"""Convolution backward filter on the CPU: when a kernel can be generated, and with which numbers.
 
 Such a derivative is a convolution with a kernel as large as the image: many terms a result, few results. Its operands
 are views with batch and channels exchanged, which the kernel reads where they lie. Of both, one is *stationary*: each of its
@@ -19,22 +19,22 @@ from math import prod
 from typing import Any
 
 from ....core.dataclass import dataclass
-from ....core.dtypes import DType, f32
+from ....core.dtypes import DType
 from ...devices.cpu import CpuConstants
 from ...ir.graph import Node, Params
 from ...target import Target
 from ..in_place import in_place_pairs
 from ..kernel import CWriter, Kernel, headers, summary, traffic
 from ..scalar import ScalarProgram
-from .direct import band_of, epilogue_statements, shape_of
+from .direct import epilogue_statements
 from .operand_layout import PlaneLayout, plane_layout
 
 __all__ = [
     "FilterGradient",
     "filter_gradient",
+    "filter_gradient_of",
     "schedule_conv_backward_filter",
-    "wants_backward_filter_kernel",
-    "why_im2col",
+    "why_no_kernel",
 ]
 
 _BYTES = CpuConstants.vector_bytes  #: of the vectors that estimates are made for
@@ -144,7 +144,7 @@ def filter_gradient(
     )
 
 
-def _why_no_kernel(s: FilterGradient | str, dtype: DType) -> str:
+def why_no_kernel(s: FilterGradient | str, dtype: DType) -> str:
     """Why no kernel is generated, empty if one is."""
     if isinstance(s, str):
         return s
@@ -163,7 +163,7 @@ def _why_no_kernel(s: FilterGradient | str, dtype: DType) -> str:
     return ""
 
 
-def _form(conv: Node) -> tuple[FilterGradient, PlaneLayout, PlaneLayout] | None:
+def filter_gradient_of(conv: Node) -> tuple[FilterGradient, PlaneLayout, PlaneLayout] | None:
     """The form of a convolution and the planes of its operand and its kernel, if it is the derivative of another one."""
     groups, (x, w) = conv.params["groups"], conv.inputs
     planes = plane_layout(x, groups, True), plane_layout(w, groups, False)
@@ -178,41 +178,12 @@ def _form(conv: Node) -> tuple[FilterGradient, PlaneLayout, PlaneLayout] | None:
             return None
         turned.append(a or b)
     form = filter_gradient(x.shape, w.shape, conv.shape, conv.params, tuple(turned))
-    return None if isinstance(form, str) or _why_no_kernel(form, conv.dtype) else (form, *planes)  # type: ignore[return-value]
-
-
-def wants_backward_filter_kernel(target: Target, node: Node) -> bool:
-    """True if ``node`` is the derivative of a convolution by its weight that a generated kernel computes best."""
-    if target.name != "cpu" or node.prim.name != "conv" or node.size == 0:
-        return False
-    return _form(node) is not None
-
-
-def why_im2col(target: Target, node: Node) -> str:
-    """Why the CPU unfolds a convolution for BLAS; empty for anything else."""
-    if target.name != "cpu" or node.prim.name != "conv":
-        return ""
-    x, w = node.inputs
-    shape = shape_of(node)
-    reason = ""
-    if prod(w.shape[2:]) > node.size // max(1, prod(node.shape[:2])):
-        form = filter_gradient(x.shape, w.shape, node.shape, node.params, (False,) * (node.ndim - 2))
-        reason = form if isinstance(form, str) else _why_no_kernel(form, node.dtype)
-    band = None if shape is None else band_of(shape, max(node.dtype.size, f32.size))  # halves would be widened
-    if reason:
-        pass
-    elif shape is None:
-        reason = "more than three spatial axes"
-    elif band is None:
-        reason = "no band of rows fits the cache"
-    else:
-        reason = f"{band.utilization / prod(shape.base):.0%} of what a kernel computes would count"
-    return f"unfolded for BLAS: {reason}"
+    return None if isinstance(form, str) or why_no_kernel(form, conv.dtype) else (form, *planes)  # type: ignore[return-value]
 
 
 def schedule_conv_backward_filter(program: ScalarProgram, conv: Node, target: Target, members: list[Node]) -> Kernel:
     """The kernel of a group around ``conv``; ``program.vars`` are the result's axes above extent 1."""
-    form = _form(conv)
+    form = filter_gradient_of(conv)
     assert form is not None and program.contraction is not None
     shape, *planes = form
     writer = CWriter(target, program)
@@ -263,5 +234,5 @@ def _choice(shape: FilterGradient, copies: bool) -> dict[str, Any]:
         "along": along,
         "copies": copies,
         "exchanged": shape.swapped,
-        "why": f"derivative by a weight, vectors along {extent:,} {along}",
+        "why": f"vectors along {extent:,} {along}",
     }

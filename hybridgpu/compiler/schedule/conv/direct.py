@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Direct convolutions: when a generated kernel is worth it, and with which numbers.
+"""Direct convolutions: the numbers of a generated kernel.
 
 The loops live in ``kernels/conv_*.h``. On the CPU a kernel computes a *band* of rows at a time: what
 the band reads fits the second-level cache, and where padding, strides or dilations are in the way
@@ -36,11 +36,13 @@ __all__ = [
     "BAND_PIXELS",
     "LANES",
     "MAX_COPY_BYTES",
+    "ConvShape",
+    "band_of",
     "epilogue_statements",
-    "reads_swapped_planes",
     "recompute_factor",
     "schedule_conv",
-    "wants_conv_kernel",
+    "shape_of",
+    "swapped_plane_copies",
 ]
 
 BAND_BYTES = 3 * CpuConstants.l2_bytes // 16  #: bytes of a band's copy that leave room in the second-level cache
@@ -48,10 +50,8 @@ MAX_COPY_BYTES = 448 << 10  #: bytes of a copy on the stack, at the very most
 BAND_PIXELS = 4 << 10  #: pixels of a band: results of a tile stay in the first-level cache
 LANES = CpuConstants.vector_bytes // 4  #: floats of the widest vector
 _MAX_TAPS = 4096
-_MAX_DIRECT_WORK = 1 << 24  #: multiplications up to which a GPU computes a convolution directly
 _THREADS = 128  #: of a block
 _MAX_LINE_REGISTERS = 16  #: elements of a line that a thread has at hand
-_THIN_CHANNELS = 16  #: channels of which windows make products too thin for BLAS: zeros between elements cost less
 _MIN_DYNAMIC_CHANNELS = 128  #: channels whose number may be an argument: fewer are faster as a loop of known length
 
 
@@ -201,36 +201,12 @@ def band_of(s: ConvShape, itemsize: int, computed: bool = False) -> Band | None:
     return Band(rows, columns, False, pitch, channel, copied, (ph, pw), tuple(places), s.inputs * channel + 64)
 
 
-def wants_conv_kernel(target: Target, node: Node) -> bool:
-    """True if a generated kernel beats unfolding and BLAS for the convolution ``node``."""
-    shape = shape_of(node)
-    if shape is None or node.size == 0 or shape.work == 0 or not node.dtype.is_float:
-        return False
-    if target.name != "cpu":
-        return shape.work <= _MAX_DIRECT_WORK
-    if node.dtype.is_half:
-        return False  # bands are read as they lie: passes.precision.promote_half asks again with float32
-    found = band_of(shape, node.dtype.size)
-    if found is None:
-        return False
-    # a wasteful kernel still beats the calls of a library where there is little to do
-    zeros = prod(shape.base)
-    useful = found.utilization / zeros
-    return (
-        shape.work / useful <= 1 << 23
-        or useful >= 0.4
-        or (zeros > 1 and shape.inputs <= _THIN_CHANNELS and useful >= 0.1)
-    )
-
-
-def reads_swapped_planes(target: Target, node: Node) -> tuple[bool, bool] | None:
+def swapped_plane_copies(node: Node) -> tuple[bool, bool] | None:
     """If the kernel of ``node`` for a GPU reads views that exchange batch and channels where they lie.
 
     Returns:
         for both operands whether it is no view of an array of planes, and a copy is made to be one; else None.
     """
-    if target.name == "cpu" or not wants_conv_kernel(target, node):
-        return None
     groups, (x, w) = node.params["groups"], node.inputs
     a, b = plane_layout(x, groups, True), plane_layout(w, groups, False)
     copied = a is None or any(a.reversed), b is None or any(b.reversed)
@@ -353,7 +329,12 @@ def schedule_conv(
     elif windows:
         loops = _thread_loops(conv, shape, writer, batched, windows.samples, windows.count * windows.lanes, 1)
         loops.fields |= {"coordinates": [], "windows": windows}
-        loops.choice |= {"window": windows.lanes * windows.per_lane, "lanes": windows.lanes}
+        results = windows.lanes * windows.per_lane
+        loops.choice |= {
+            "window": results,
+            "lanes": windows.lanes,
+            "why": f"{results} results are reduced, by {windows.lanes} threads together",
+        }
         loops.computes_once = False
     else:
         per_sample = conv.size // max(conv.shape[0], 1)
@@ -449,11 +430,7 @@ def _thread_loops(
         "threads": _THREADS,
     }
     launch = Launch(threads=_THREADS, extent=0, scale=per_sample // per_thread, per_block=_THREADS)
-    choice = {
-        "multiplications": shape.work,
-        "direct_up_to": _MAX_DIRECT_WORK,
-        **({"neighbours": per_thread} if per_thread > 1 else {}),
-    }
+    choice = {"neighbours": per_thread} if per_thread > 1 else {}
     return _Loops(fields, choice, (samples,), launch)
 
 

@@ -20,7 +20,7 @@ from ..kernel import CWriter, Kernel, headers, summary, traffic
 from ..scalar import ScalarProgram
 from .direct import BAND_BYTES, BAND_PIXELS, LANES, MAX_COPY_BYTES, ConvShape, epilogue_statements, shape_of
 
-__all__ = ["schedule_input_dilated_conv", "wants_input_dilated_kernel"]
+__all__ = ["phases_of", "schedule_input_dilated_conv"]
 
 _MAX_TAPS = 512
 _MAX_PHASES = 16
@@ -48,7 +48,7 @@ def _offsets(kernel: int, base: int, dilate: int, low: int) -> list[list[tuple[i
 
 
 @lru_cache(maxsize=1024)
-def _phases(s: ConvShape, itemsize: int) -> Phases | None:
+def phases_of(s: ConvShape, itemsize: int) -> Phases | None:
     """The phases of a convolution, None if it is not spread, or too large."""
     if prod(s.base) == 1 or prod(s.stride) > 1 or s.size[0] > 1 or s.kernel[0] > 1 or s.base[0] > 1 or s.result[0] > 1:
         return None
@@ -82,19 +82,11 @@ def _phases(s: ConvShape, itemsize: int) -> Phases | None:
     return Phases(count, rows, (top, left), (rows + more[0], pitch), tuple(starts), tuple(taps), tuple(at))
 
 
-def wants_input_dilated_kernel(target: Target, node: Node) -> bool:
-    """True if a generated kernel computes the convolution ``node`` of a spread operand phase by phase."""
-    if target.name != "cpu" or node.prim.name != "conv" or node.dtype.short not in ("f32", "f64") or node.size == 0:
-        return False
-    shape = shape_of(node)
-    return shape is not None and shape.work > 0 and _phases(shape, node.dtype.size) is not None
-
-
 def schedule_input_dilated_conv(program: ScalarProgram, conv: Node, target: Target, members: list[Node]) -> Kernel:
     """The kernel of a group around ``conv``; ``program.vars`` are the result's axes above extent 1."""
     shape = shape_of(conv)
     assert shape is not None and program.contraction is not None
-    phases = _phases(shape, conv.dtype.size)
+    phases = phases_of(shape, conv.dtype.size)
     assert phases is not None
     x, w = (strip_views(i, RESHAPES) for i in conv.inputs)
     writer = CWriter(target, program)
@@ -132,7 +124,6 @@ def schedule_input_dilated_conv(program: ScalarProgram, conv: Node, target: Targ
             "phases": prod(shape.base),
             "rows": phases.rows,
             "use": round(use, 2),
-            "why": f"{prod(shape.base)} phases without the zeros between elements",
         },
         bytes_read=read,
         bytes_written=written,

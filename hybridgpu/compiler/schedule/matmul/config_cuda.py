@@ -18,7 +18,7 @@ from typing import Any
 from ....core.dataclass import dataclass
 from ....core.dtypes import DType, f32
 from ...ir.graph import Node
-from ...passes.materialize import as_strided
+from ...passes.materialize import as_strided, blas_layout
 from ...size_buckets import length_bucket, next_power_of_two
 from ...target import Target
 from ..runtime_args import reduces_outermost
@@ -30,6 +30,7 @@ __all__ = [
     "candidate_configs",
     "choose_config",
     "dot_shape",
+    "kernel_and_library_seconds",
     "library_seconds",
     "loads_along_k",
     "loads_per_element",
@@ -264,6 +265,17 @@ def _typical_config(target: Target, dot: DotShape) -> MatmulConfig:
 
 def _same_kernel(a: MatmulConfig, b: MatmulConfig) -> bool:
     return (a.name, a.order, a.columns, a.arguments) == (b.name, b.order, b.columns, b.arguments)
+
+
+def kernel_and_library_seconds(target: Target, node: Node) -> tuple[float, float]:
+    """What the dot ``node`` takes in a generated kernel, and in a library's call with copies of what it cannot read."""
+    shape = dot_shape(node)
+    total = library_seconds(target, shape)
+    for operand in node.inputs:
+        found = as_strided(operand)
+        if found and found[0].prim.name == "input" and blas_layout(operand, found) is None:
+            total += target.launch_seconds + 2 * operand.type.nbytes * target.byte_seconds
+    return choose_config(target, shape).seconds, total
 
 
 def library_seconds(target: Target, dot: DotShape) -> float:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Generated matrix products: when they are worth it, with prologues and epilogues.
+"""Generated matrix products, with prologues and epilogues.
 
 The loops live in ``kernels/matmul_*.h``; a template passes them the strides and a lambda that
 receives each element of the product and stores the results of the epilogue. On the CPU there are two
@@ -19,8 +19,7 @@ from ....core.dataclass import dataclass
 from ...ir.graph import Node
 from ...ir.indexing import Expr, Var, of_var, substitute
 from ...passes.fuse.group import Group, label
-from ...passes.materialize import as_strided, blas_layout
-from ...passes.prepack_weights import MAX_PANEL_ROWS, PANEL_ROW_BYTES
+from ...passes.materialize import as_strided, matrix_strides
 from ...primitives.views import strip_views
 from ...target import Target
 from ..cuda.index_type import index_type
@@ -47,80 +46,16 @@ from ..scalar import ScalarProgram
 if TYPE_CHECKING:
     from .config_cuda import MatmulConfig
 
-__all__ = ["contiguous_along_k", "excess_over_library", "schedule_matmul", "wants_kernel"]
+__all__ = ["contiguous_along_k", "schedule_matmul"]
 
-_MAX_TILED_WORK = 1 << 24  #: multiplications
 _COMPUTED = ("left", "right")  #: names of operands that are computed as they are loaded
 _DYNAMIC = "hg::DYNAMIC"  #: in the place of a number that a product's function takes at run time
-_MAX_COPIED_COLUMN = (
-    2 << 10
-)  #: bytes of a column of the right operand of which some dozens may be copied; see matmul_cpu.h
-
-
-def wants_kernel(target: Target, node: Node) -> bool:
-    """True if a generated kernel beats a library call for the dot ``node``.
-
-    Thin products are bound by reading the matrix once, and small ones by the cost of a call. On the CPU the
-    generated tiles are as fast as a library's up to some ten million multiplications; beyond, its threads pay.
-    """
-    m, k = node.inputs[0].shape[-2:]
-    if node.size == 0 or k == 0:
-        return False
-    work = node.size * k
-    if not node.dtype.is_float:
-        return True
-    if target.name != "cpu":
-        return not target.library_products or excess_over_library(target, node) <= 0
-    if m <= 4 or work <= 1 << 19:
-        return True
-    if node.dtype.is_half or work > _MAX_TILED_WORK:
-        return False
-    along, across = (_strides(i) for i in node.inputs)
-    if along is None or across is None:  # copied first, into rows
-        return k * node.dtype.size <= _MAX_COPIED_COLUMN
-    if across[0] == 1 and along[1] == 1:  # dots
-        return True
-    if target.panels and across[1] == 1 and across[0] * node.dtype.size in PANEL_ROW_BYTES and k <= MAX_PANEL_ROWS:
-        return True  # axpy, on whole vectors side by side
-    return m >= 16 and k * node.dtype.size <= _MAX_COPIED_COLUMN
-
-
-def excess_over_library(target: Target, node: Node) -> float:
-    """CUDA: seconds that a generated kernel takes longer than a library's call for the dot ``node``."""
-    return _config_cuda(target, node).seconds - _library_seconds(target, node)
-
-
-def _config_cuda(target: Target, node: Node) -> MatmulConfig:
-    from .config_cuda import choose_config, dot_shape
-
-    return choose_config(target, dot_shape(node))
-
-
-def _library_seconds(target: Target, node: Node) -> float:
-    """Seconds of a library's product, with the copies of arguments that it cannot take as they lie."""
-    from .config_cuda import dot_shape, library_seconds
-
-    total = library_seconds(target, dot_shape(node))
-    for operand in node.inputs:
-        found = as_strided(operand)
-        if found and found[0].prim.name == "input" and blas_layout(operand, found) is None:
-            total += target.launch_seconds + 2 * operand.type.nbytes * target.byte_seconds
-    return total
 
 
 def contiguous_along_k(dot: Node) -> bool:
     """True if neighbours of the right operand of ``dot`` are those along the sum."""
-    found = _strides(dot.inputs[1])
+    found = matrix_strides(dot.inputs[1])
     return found is not None and found[0] == 1
-
-
-def _strides(operand: Node) -> tuple[int, int] | None:
-    """Strides of the last two axes in memory, in elements."""
-    found = as_strided(operand)
-    if found is None:
-        return None
-    _, variables, offset = found
-    return offset.coefficient(variables[-2]), offset.coefficient(variables[-1])
 
 
 @dataclass(frozen=True)
@@ -484,13 +419,14 @@ def _panel_fields(p: _Product, lines: tuple[str, str], statements: list[Statemen
 
 def _cuda_loops(p: _Product, target: Target, outputs: Sequence[Node]) -> _Loops:
     """The chosen form, and loaders of the operands that are made."""
-    from .config_cuda import dot_shape, loads_along_k
+    from .config_cuda import choose_config, dot_shape, loads_along_k
 
     writer, dot, m, n = p.writer, p.dot, p.m, p.n
-    form = _config_cuda(target, dot)
+    shape = dot_shape(dot)
+    form = choose_config(target, shape)
     row, column = (Var("line", m.extent), Var("column", n.extent)) if form.rows else (m, n)
     _lay_out_operands(p, row, column, constants=False)
-    dynamic = dot_shape(dot).dynamic_k
+    dynamic = shape.dynamic_k
     sums = loads_along_k(form)
     places = ("line", "column") if form.rows else (None, None)
     batch = [v for v in p.batch if v.extent > 1]
@@ -516,7 +452,7 @@ def _cuda_loops(p: _Product, target: Target, outputs: Sequence[Node]) -> _Loops:
     fields["right_type"] = dot.inputs[1].dtype.storage
     fields["index_type"] = index_type([p.program, *(x.program for x in computed.values())], sizes)
     extents, launch = _grid(form, batch, m, n)
-    return _Loops(fields, _choice(form, _library_seconds(target, dot) if dot.dtype.is_float else None), extents, launch)
+    return _Loops(fields, _choice(form), extents, launch)
 
 
 def _used_names(fields: dict[str, Any]) -> frozenset[str]:
@@ -568,11 +504,10 @@ def _grid(form: MatmulConfig, batch: list[Var], m: Var, n: Var) -> tuple[tuple[i
     return (outer,), Launch(form.threads, extent=0, scale=rest * down * across, per_block=1)
 
 
-def _choice(form: MatmulConfig, library: float | None) -> dict[str, Any]:
-    """The numbers, and why in words."""
+def _choice(form: MatmulConfig) -> dict[str, Any]:
+    """The numbers, and the form in words."""
     patch = f" {form.rows} x {form.columns}" if form.rows else ""
     shape = {"product_element": "an element a thread"}.get(form.name, f"{form.name}{patch}")
-    against = "libraries have no integers" if library is None else f"a library's call {library * 1e6:.1f}"
     return {
         "form": form.name,
         "rows": form.rows,
@@ -580,5 +515,5 @@ def _choice(form: MatmulConfig, library: float | None) -> dict[str, Any]:
         "threads": form.threads,
         "layers": form.layers,
         "vectors": list(form.vectors),
-        "why": f"{shape}, about {form.seconds * 1e6:.1f} us, {against}",
+        "why": f"{shape}, about {form.seconds * 1e6:.1f} us",
     }

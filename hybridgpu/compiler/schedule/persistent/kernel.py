@@ -27,7 +27,7 @@ from ...ir.graph import Node
 from ...passes.fuse.group import Group
 from ...target import Target
 from ..kernel import Kernel, Launch, elements_read_by_all, summary
-from ..matmul.matmul import excess_over_library
+from ..matmul.config_cuda import kernel_and_library_seconds
 from .cost import (
     Blocks,
     Estimate,
@@ -183,7 +183,7 @@ def _estimate(loop: Kernel, target: Target) -> Estimate:
     length, kernels = loop.loop.length, loop.loop.kernels
     found = compare(_in_phases([loop]), length * len(kernels), replace(target, replayed=False))
     products = [x for k in kernels for x in k.members if x.prim.name == "dot"]
-    slower = sum(max(0.0, excess_over_library(target, x)) for x in products)
+    slower = sum(max(0.0, ours - theirs) for ours, theirs in (kernel_and_library_seconds(target, x) for x in products))
     host = length * target.gpu.iteration_seconds
     return replace(found, saved=found.saved + host, cost=found.cost + length * slower, iterations=length)
 

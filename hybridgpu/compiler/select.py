@@ -1,0 +1,255 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Selection: who computes each product, convolution and scatter, a generated kernel (of which kind) or a library, and why.
+
+Passes, fusion, scheduling and reports ask here, and nobody else decides. A selection is a function of a node and the
+target; :class:`Selector` remembers those of one compile. A later form of a graph keeps the selections of the earlier one
+(:meth:`Selector.carry`): a copy of an operand changes how it lies, not who computes with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from math import prod
+from typing import TYPE_CHECKING, Literal
+
+from ..core.dataclass import dataclass
+from ..core.dtypes import f32
+from .passes.materialize import SCATTERS, matrix_strides
+from .passes.prepack_weights import MAX_PANEL_ROWS, PANEL_ROW_BYTES
+
+if TYPE_CHECKING:
+    from .ir.graph import Node
+    from .schedule.conv.direct import ConvShape
+    from .target import Target
+
+__all__ = ["Kind", "Selection", "Selector", "library_computes", "select"]
+
+Kind = Literal["matmul", "conv", "conv_input_dilated", "conv_backward_filter", "scatter", "library"]
+
+_MAX_TILED_WORK = 1 << 24  #: CPU: multiplications of a product beyond which a library's threads pay
+_MAX_SMALL_WORK = 1 << 19  #: CPU: multiplications of a product that take less than a library's call
+_MAX_THIN_ROWS = 4  #: CPU: rows of a product that is bound by reading its matrix
+_MIN_TILE_ROWS = 16  #: CPU: rows that are worth tiles of which the right operand is copied
+#: CPU: bytes of a column of the right operand of which some dozens may be copied; see kernels/matmul_cpu.h
+_MAX_COPIED_COLUMN = 2 << 10
+_MAX_DIRECT_WORK = 1 << 24  #: CUDA: multiplications up to which a kernel computes a convolution directly
+_MAX_WASTEFUL_WORK = 1 << 23  #: CPU: multiplications of a direct convolution, those that do not count included …
+_MIN_UTILIZATION = 0.4  #: … or the share of them that counts, from which on it beats the calls of a library
+_THIN_CHANNELS = 16  #: CPU: channels of which windows make products too thin for BLAS: zeros between elements cost less
+_MIN_THIN_UTILIZATION = 0.1  #: the share that has to count then
+_MIN_LIBRARY_GAIN = 2  #: times faster that a library has to be by the model, for what it adds up in any order
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Who computes a node: the kind of a generated kernel or 'library', and a reason in words ('' where there is no choice)."""
+
+    kind: Kind
+    reason: str = ""
+
+    @property
+    def generated(self) -> bool:
+        return self.kind != "library"
+
+
+class Selector:
+    """The selections of one compile, each made once."""
+
+    def __init__(self, target: Target) -> None:
+        self.target = target
+        self._known: dict[Node, Selection] = {}
+
+    def __call__(self, node: Node) -> Selection:
+        found = self._known.get(node)
+        if found is None:
+            found = self._known[node] = select(node, self.target)
+        return found
+
+    def generates(self, node: Node) -> bool:
+        """Whether a generated kernel computes the product, convolution or scatter ``node``."""
+        return self(node).generated
+
+    def carry(self, sources: Mapping[Node, Node]) -> None:
+        """Keep selections for a rewritten graph: node of it -> the node that it stands for."""
+        self._known.update({new: self(old) for new, old in sources.items()})
+
+    def copied_planes(self, conv: Node) -> tuple[bool, bool] | None:
+        """If the kernel of ``conv`` reads whole planes through views that permute: whether each operand is copied for it."""
+        kind = self(conv).kind
+        if kind == "conv_backward_filter":
+            return False, False
+        if kind != "conv" or self.target.name == "cpu":
+            return None
+        from .schedule.conv.direct import swapped_plane_copies
+
+        return swapped_plane_copies(conv)
+
+
+def select(node: Node, target: Target) -> Selection:
+    """Who computes ``node``: whatever is no product, convolution or scatter, a library alone computes."""
+    if node.prim.name == "dot":
+        return _select_dot(node, target)
+    if node.prim.name == "conv":
+        return _select_conv(node, target)
+    if node.prim.name in SCATTERS:
+        return _select_scatter(node, target)
+    return Selection("library")
+
+
+def library_computes(target: Target) -> Callable[[Node], bool] | None:
+    """Whether a library computes a product or convolution on ``target``; None where its operands are no reason to keep them."""
+    if target.name == "cpu":
+        return None
+    selector = Selector(target)
+    return lambda node: not selector.generates(node)
+
+
+# -- products
+
+
+def _select_dot(node: Node, target: Target) -> Selection:
+    """Thin products are bound by reading the matrix once, and small ones by the cost of a call.
+
+    On the CPU the generated tiles are as fast as a library's up to some ten million multiplications; beyond, its
+    threads pay.
+    """
+    m, k = node.inputs[0].shape[-2:]
+    if node.size == 0 or k == 0:
+        return Selection("library", "it multiplies nothing")
+    if not node.dtype.is_float:
+        return Selection("matmul", "libraries multiply floats alone")
+    if target.name != "cpu":
+        return _select_dot_by_cost(node, target)
+    work = node.size * k
+    if m <= _MAX_THIN_ROWS:
+        return Selection("matmul", f"{m} {'row' if m == 1 else 'rows'}: bound by reading the matrix once")
+    if work <= _MAX_SMALL_WORK:
+        return Selection("matmul", f"{work:,} multiplications take less than a library's call")
+    if node.dtype.is_half:
+        return Selection("library", f"{work:,} multiplications of halves, more than {_MAX_SMALL_WORK:,}")
+    if work > _MAX_TILED_WORK:
+        return Selection("library", f"{work:,} multiplications, more than {_MAX_TILED_WORK:,}")
+    tiled = Selection("matmul", f"{work:,} multiplications, at most {_MAX_TILED_WORK:,}")
+    along, across = (matrix_strides(i) for i in node.inputs)
+    if along is None or across is None:  # copied first, into rows
+        return tiled if k * node.dtype.size <= _MAX_COPIED_COLUMN else _copied_column(k)
+    if across[0] == 1 and along[1] == 1:  # row_dot
+        return tiled
+    if target.panels and across[1] == 1 and across[0] * node.dtype.size in PANEL_ROW_BYTES and k <= MAX_PANEL_ROWS:
+        return tiled  # outer_product, on whole vectors side by side
+    if m < _MIN_TILE_ROWS:
+        return Selection("library", f"{m} rows, of a matrix that does not lie in the order of the sum")
+    return tiled if k * node.dtype.size <= _MAX_COPIED_COLUMN else _copied_column(k)
+
+
+def _copied_column(k: int) -> Selection:
+    return Selection("library", f"columns of {k:,} elements would be copied first")
+
+
+def _select_dot_by_cost(node: Node, target: Target) -> Selection:
+    if not target.library_products:
+        return Selection("matmul", "no library multiplies")
+    from .schedule.matmul.config_cuda import kernel_and_library_seconds
+
+    ours, theirs = kernel_and_library_seconds(target, node)
+    return Selection("matmul" if ours - theirs <= 0 else "library", _compared(ours, theirs))
+
+
+def _compared(ours: float, theirs: float) -> str:
+    return f"by the model {ours * 1e6:,.1f} us in a kernel, {theirs * 1e6:,.1f} us in a library"
+
+
+# -- convolutions
+
+
+def _select_conv(node: Node, target: Target) -> Selection:
+    from .schedule.conv.direct import shape_of
+
+    shape = shape_of(node)
+    if target.name == "cpu":
+        return _select_conv_of_cpu(node, shape)
+    if shape is None:
+        return Selection("library", "more than three spatial axes")
+    if node.size == 0 or shape.work == 0:
+        return Selection("library", "it multiplies nothing")
+    if not node.dtype.is_float:
+        return Selection("library", "no floating point numbers")
+    if shape.work > _MAX_DIRECT_WORK:
+        return Selection("library", f"{shape.work:,} multiplications, more than {_MAX_DIRECT_WORK:,}")
+    return Selection("conv", f"direct kernel: {shape.work:,} multiplications, at most {_MAX_DIRECT_WORK:,}")
+
+
+def _select_conv_of_cpu(node: Node, shape: ConvShape | None) -> Selection:
+    from .schedule.conv.backward_filter import filter_gradient_of
+    from .schedule.conv.direct import band_of
+    from .schedule.conv.input_dilated import phases_of
+
+    if node.size and filter_gradient_of(node) is not None:
+        return Selection("conv_backward_filter", "derivative by a weight")
+    worth = shape is not None and node.size > 0 and shape.work > 0
+    if shape is None or not worth:
+        return Selection("library", _why_im2col(node, shape))
+    if node.dtype.short in ("f32", "f64") and phases_of(shape, node.dtype.size) is not None:
+        return Selection("conv_input_dilated", f"{prod(shape.base)} phases without the zeros between elements")
+    # bands of halves are read as they lie: passes.precision.promote_half asks again with float32
+    band = None if node.dtype.is_half or not node.dtype.is_float else band_of(shape, node.dtype.size)
+    if band is not None:
+        # a wasteful kernel still beats the calls of a library where there is little to do
+        zeros = prod(shape.base)
+        useful = band.utilization / zeros
+        if (
+            shape.work / useful <= _MAX_WASTEFUL_WORK
+            or useful >= _MIN_UTILIZATION
+            or (zeros > 1 and shape.inputs <= _THIN_CHANNELS and useful >= _MIN_THIN_UTILIZATION)
+        ):
+            return Selection("conv", f"direct kernel: {useful:.0%} of what it computes counts")
+    return Selection("library", _why_im2col(node, shape))
+
+
+def _why_im2col(node: Node, shape: ConvShape | None) -> str:
+    """Why the CPU unfolds a convolution for BLAS."""
+    from .schedule.conv.backward_filter import filter_gradient, why_no_kernel
+    from .schedule.conv.direct import band_of
+
+    x, w = node.inputs
+    reason = ""
+    if prod(w.shape[2:]) > node.size // max(1, prod(node.shape[:2])):
+        form = filter_gradient(x.shape, w.shape, node.shape, node.params, (False,) * (node.ndim - 2))
+        reason = why_no_kernel(form, node.dtype)
+    band = None if shape is None else band_of(shape, max(node.dtype.size, f32.size))  # halves would be widened
+    if reason:
+        pass
+    elif shape is None:
+        reason = "more than three spatial axes"
+    elif band is None:
+        reason = "no band of rows fits the cache"
+    else:
+        reason = f"{band.utilization / prod(shape.base):.0%} of what a kernel computes would count"
+    return f"unfolded for BLAS: {reason}"
+
+
+# -- scatters
+
+
+def _select_scatter(node: Node, target: Target) -> Selection:
+    """Where a kernel adds in the order of the updates, results do not differ from run to run."""
+    adds = node.prim.name != "scatter_set"
+    if adds and node.dtype.kind == "b":
+        return Selection("library", "truth values are no sum")
+    if node.size == 0 or node.inputs[-2].size == 0:
+        return Selection("library")
+    if not adds:
+        return Selection("scatter", "replaces rows in the order of the updates")
+    if target.name == "cpu":  # passes.precision.promote_half makes sums of halves sums of floats
+        return Selection("library" if node.dtype.is_half else "scatter", "")
+    if node.dtype.is_float and target.numeric == "strict":
+        return Selection("scatter", "in any other order sums would differ from run to run")
+    from .passes.reductions.scatter_cost import choose_config, estimate_library_seconds, scatter_workload
+
+    work = scatter_workload(node)
+    ours, theirs = choose_config(work, target).seconds, estimate_library_seconds(work, target)
+    kind: Kind = "scatter" if ours <= _MIN_LIBRARY_GAIN * theirs else "library"
+    return Selection(
+        kind,
+        f"{work.updates:,} updates: by the model {ours * 1e6:.0f} us in a kernel, {theirs * 1e6:.0f} us in a library",
+    )

@@ -29,6 +29,15 @@ class CpuConstants(DeviceConstants):
     product_load_ops: float = constant(
         2, "operations", "one more array, for an element of a product's operand", "assumed"
     )
+    row_load_ops: int = constant(2, "operations", "loading an element of a row that was just read", _TUNED, True)
+    concat_trips: float = constant(
+        5,
+        "count",
+        "trips through memory of what slices of a concat share: written, for which its lines are fetched, read by the "
+        "loops of two slices; its operands are read by one more kernel",
+        "counted",
+    )
+    pointer_alignment: int = constant(64, "bytes", "what kernels take their pointers to be multiples of", "our choice")
     l1_bytes: int = constant(48 * _KIB, "bytes", "a core's first-level cache for data", _DATASHEET)
     l2_bytes: int = constant(1024 * _KIB, "bytes", "a core's second-level cache", _DATASHEET)
     l3_bytes: int = constant(

@@ -39,6 +39,10 @@ class GpuConstants(DeviceConstants):
         2, "operations", "one more array, for an element of a product's operand", _ASSUMED
     )
 
+    row_load_ops: int = constant(6, "operations", "loading an element of a row again", _ASSUMED)
+    concat_trips: float = constant(2, "count", "trips through memory of what slices of a concat share", "counted")
+    pointer_alignment: int = constant(16, "bytes", "what kernels take their pointers to be multiples of", "our choice")
+
     # what a driver tells, and architectures say
     multiprocessors: int = constant(
         132, "count", "multiprocessors", "data sheet of H100 SXM and H200; told by the driver"
@@ -121,6 +125,10 @@ class GpuConstants(DeviceConstants):
     library_share: float = constant(
         0.8, "share", "of the arithmetic, outside tensor cores, that a library reaches", _ASSUMED
     )
+    library_tile: int = constant(64, "count", "rows and columns of a library's tile", _ASSUMED)
+    library_depth: int = constant(256, "count", "terms of a sum that a library gives a block, at least", _ASSUMED)
+    library_scatter_steps: int = constant(3, "count", "library steps of a scatter", "counted")
+    dot_share: float = constant(0.6, "share", "of the arithmetic that products with few rows reach", _ASSUMED)
     library_seconds: float = constant(
         6e-6,
         "s",

@@ -53,6 +53,9 @@ class DeviceConstants:
     byte_seconds: float
     launch_seconds: float
     product_load_ops: float
+    row_load_ops: int
+    concat_trips: float
+    pointer_alignment: int
 
     def rate(self, blocks: int) -> float:
         """Bytes a second that so many blocks read together."""

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 
 from ...core.dataclass import dataclass
+from ..cost import node_operations, seconds
 from ..ir.graph import Builder, Graph, Node, constant_nodes
 from ..primitives import TABLE
 from ..primitives.views import RESHAPES, SIMPLE_VIEWS, strip_views
@@ -120,11 +121,9 @@ def _cone(top: Node, kept: Collection[Node]) -> _Cone | None:
         if node.prim.name == "input" or (node is not top and node in kept):
             found.bytes_read += size * node.dtype.size
             continue
-        if node.prim.family == "elementwise":
-            found.operations += node.size * node.prim.cost
-        elif node.prim.family not in ("view", "leaf"):
-            found.operations += max([node.size, *(i.size for i in node.inputs)]) * node.prim.cost
-            found.needs_kernel = True
+        if node.prim.family not in ("view", "leaf"):
+            found.operations += node_operations(node)
+            found.needs_kernel |= node.prim.family != "elementwise"
         for i in node.inputs:
             if i not in seen:
                 seen.add(i)
@@ -143,7 +142,7 @@ def _why_hoist(use: _FoldCandidate, kept: Collection[Node], target: Target) -> s
     cone = _cone(node, kept)
     if cone is None:
         return ""
-    spared = cone.operations * target.op_seconds + (cone.bytes_read - node.type.nbytes) * target.byte_seconds
+    spared = seconds(target, cone.bytes_read - node.type.nbytes, cone.operations)
     if use.stored:  # the memory is no more than that which every call would write
         return _STORED
     if cone.needs_kernel:
@@ -152,7 +151,7 @@ def _why_hoist(use: _FoldCandidate, kept: Collection[Node], target: Target) -> s
         return ""
     if node.type.nbytes <= _SMALL_BYTES:
         return "every call would compute it"
-    if spared >= node.type.nbytes * target.byte_seconds:
+    if spared >= seconds(target, node.type.nbytes):
         return "reading it is less than computing it"
     return ""
 

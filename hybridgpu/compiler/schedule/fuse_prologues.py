@@ -14,6 +14,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ...core.dataclass import dataclass
+from ..cost import seconds
 from ..ir.graph import Node
 from ..ir.indexing import Var
 from ..passes.fuse import FusionPlan, Group, Refusal
@@ -133,7 +134,7 @@ def _refusal(
     dearest = _PrologueCost(0.0, "", "")
     for n in stored:
         members, read = producer.backward_slice(n)
-        kept += n.type.nbytes * target.byte_seconds + _seconds(members, read, n.size, target)
+        kept += seconds(target, n.type.nbytes) + _computing_seconds(members, read, n.size, target)
     together: dict[Group, tuple[set[Node], set[Node]]] = {}
     for use in uses:
         members, read = producer.backward_slice(use.node)
@@ -149,8 +150,8 @@ def _refusal(
         price = _prologue_cost(producer, use, both, target)
         if price.times is None:
             return price.rule, price.reason
-        kept += use.node.type.nbytes * target.byte_seconds
-        joined += _seconds(members, read, use.operand.size, target, price.times)
+        kept += seconds(target, use.node.type.nbytes)
+        joined += _computing_seconds(members, read, use.operand.size, target, price.times)
         dearest = max(dearest, price, key=lambda p: p.times or 0.0)
     if joined <= kept:
         return None
@@ -168,12 +169,12 @@ class _PrologueCost:
     reason: str
 
 
-def _seconds(members: list[Node], read: list[Node], size: int, target: Target, times: float = 1.0) -> float:
+def _computing_seconds(members: list[Node], read: list[Node], size: int, target: Target, times: float = 1.0) -> float:
     """What it takes to compute ``size`` elements, each of them several ``times``; later ones read from a cache."""
     arrays = [n for n in read if n.prim.name == "input" or n.prim.family != "leaf"]
     arithmetic = sum(n.prim.cost for n in members) + target.device.product_load_ops * max(0, len(arrays) - 1)
     nbytes = sum(min(n.type.nbytes, size * n.dtype.size) for n in arrays)
-    return times * size * arithmetic * target.op_seconds + nbytes * target.byte_seconds
+    return seconds(target, nbytes, times * size * arithmetic)
 
 
 def _prologue_cost(producer: Group, use: _Use, both: bool, target: Target) -> _PrologueCost:

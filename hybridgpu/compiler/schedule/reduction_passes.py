@@ -381,7 +381,7 @@ class PassPlan:
     def _recompute_cost(self, s: Scalar, depth: int) -> int:
         """Scalar operations to compute ``s`` again from loads, counted up to the limit."""
         if s.op == "load":  # on the CPU a row that was just read is in the first-level cache
-            return 2 if self.writer.target.name == "cpu" else _MIN_CACHED_COST
+            return self.writer.target.device.row_load_ops
         if s.op != "compute":
             return 0
         if depth > 8:

@@ -16,6 +16,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from math import prod
 
 from ....core.dataclass import dataclass
+from ...cost import seconds
 from ...devices.gpu import GpuConstants
 from ...ir.graph import Builder, Graph, Node
 from ...ir.indexing import Expr, Index, const
@@ -127,7 +128,7 @@ class _Candidate:
     def pays(self, target: Target) -> bool:
         """Whether what is neither stored nor read takes longer than starting kernels of parts that gain nothing."""
         more = sum(first not in self.savings for first, _ in self.operand_ranges()) - 1
-        return bool(self.savings) and self.saved_bytes * target.byte_seconds > more * target.launch_seconds
+        return bool(self.savings) and seconds(target, self.saved_bytes) > seconds(target, launches=more)
 
     def source(self) -> Node:
         """The first array that need not be stored."""
@@ -211,7 +212,7 @@ def _candidates(
         for join in found:
             source = join.source()
             one, other = label_pair(source, join.stored)
-            small = join.saved_bytes * target.byte_seconds <= target.launch_seconds
+            small = seconds(target, join.saved_bytes) <= target.launch_seconds
             if target.resident != "never" and join.stored in readers and small:
                 reason = f"copying {one} into {other} as a step of one kernel takes less time than starting another"
                 refused.append(Refusal(source, join.stored, "concat", reason))
@@ -426,4 +427,4 @@ def _seconds(graph: Graph, plan: FusionPlan, target: Target) -> float:
         moved += sum(
             n.type.nbytes for n in group.index_of if n in outputs or any(g is not group for g in readers.get(n, ()))
         )
-    return moved * target.byte_seconds + starts * target.launch_seconds
+    return seconds(target, moved, launches=starts)

@@ -17,6 +17,7 @@ from itertools import takewhile
 from math import prod
 
 from ....core.dataclass import dataclass
+from ...cost import seconds
 from ...ir.graph import Graph, Node
 from ...ir.indexing import Expr, Index, Var, all_vars, linearize, of_var
 from ...primitives.views import RESHAPES, strip_views
@@ -43,9 +44,6 @@ __all__ = ["FusionPlan", "fuse"]
 
 _MIN_CONTIGUOUS_RUN = 256  #: CPU: contiguous elements of a row that are worth one more pass over it
 _MIN_WIDE_CONCAT = 3  #: CPU: operands of a concat from which on reductions read it from memory
-#: CPU: trips through memory of what slices of a concat share: it is written, for which its lines are fetched first,
-#: read by the loops of two slices, and its operands are read by one more kernel
-_CONCAT_TRIPS = 5
 
 
 @dataclass
@@ -391,10 +389,9 @@ def _recompute_refusal(state: State, group: Group, node: Node, needed_elsewhere:
             f"{label(node)} would be computed {times} of windows, which costs more than storing it",
         )
     extra = (executed - node.size) * recompute_cost(node)
-    ways = _CONCAT_TRIPS if target.name == "cpu" and group.read_fraction.get(node, 1.0) < 1 else 2
-    saved = ways * node.type.nbytes * target.byte_seconds * (0 if needed_elsewhere else 1)
-    saved += target.launch_seconds / bucket_scale(node.shape)
-    if extra * target.op_seconds > saved + node.type.nbytes * target.byte_seconds:
+    trips = 0 if needed_elsewhere else target.device.concat_trips if group.read_fraction.get(node, 1.0) < 1 else 2
+    kept = seconds(target, (trips + 1) * node.type.nbytes, launches=1 / bucket_scale(node.shape))
+    if seconds(target, operations=extra) > kept:
         return Refusal(
             node,
             group.root,

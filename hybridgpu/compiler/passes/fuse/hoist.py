@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from math import prod
 
+from ...cost import read_seconds
 from ...ir.graph import Node
-from ..reductions.reduction_splitting import ROWS_PER_BLOCK, bandwidth
+from ..reductions.reduction_splitting import ROWS_PER_BLOCK
 from .group import Group, row_major_vars
 from .merge import can_hoist, merge
 from .state import State, current_group
@@ -64,9 +65,9 @@ def _pays(state: State, high: Group, low: Group, shared: Node) -> bool:
     one, other = _traffic(state, high), _traffic(state, low)
     both = {n for n in low.reads if n in high.reads or n in high.index_of}
     saved = sum(n.type.nbytes for n in both)
-    rates = [bandwidth(_busy_blocks(state, g, shared), state.target) for g in (high, low)]
-    apart = one / rates[0] + other / rates[1] + state.target.launch_seconds
-    return (one + other - saved) / min(rates) < apart
+    target, blocks = state.target, [_busy_blocks(state, g, shared) for g in (high, low)]
+    apart = read_seconds(target, one, blocks[0]) + read_seconds(target, other, blocks[1]) + target.launch_seconds
+    return read_seconds(target, one + other - saved, min(blocks)) < apart
 
 
 def _traffic(state: State, group: Group) -> int:

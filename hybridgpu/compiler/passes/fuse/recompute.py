@@ -15,6 +15,7 @@ from math import prod
 
 from ....core.dataclass import dataclass
 from ....core.dtypes import DType, f32
+from ...cost import round_trip_seconds, seconds
 from ...devices.cpu import CpuConstants
 from ...ir.graph import Node
 from ...primitives.views import SIMPLE_VIEWS
@@ -119,8 +120,8 @@ def pays_to_recompute_in_windows(node: Node, inputs: RecomputeInputs | None, exe
     more = (executions - node.size) * once + executions * CpuConstants.load_ops * (len(arrays) - 1)
     more -= (executions + node.size) * _conversion_ops(node.dtype)  # read, and rounded, where it is kept
     nbytes = node.type.nbytes
-    saved = 2 * nbytes * target.device.seconds_a_byte(nbytes * bucket_scale(node.shape)) + target.launch_seconds
-    return more * target.op_seconds <= saved
+    saved = round_trip_seconds(target, nbytes, nbytes * bucket_scale(node.shape)) + target.launch_seconds
+    return seconds(target, operations=more) <= saved
 
 
 def pays_to_recompute(
@@ -150,5 +151,4 @@ def pays_to_recompute(
         missing = [(i, n) for i, n in inputs.bytes.items() if i not in g.reads and i not in g.index_of]
         after += sum(min(n, times * i.dtype.size) for i, n in missing)
         operations += round(inputs.operations * times / max(node.size * larger, 1))
-    seconds = (before - after) * target.byte_seconds + (target.launch_seconds if own else 0)
-    return seconds > operations * target.op_seconds
+    return seconds(target, before - after, launches=own) > seconds(target, operations=operations)

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from math import prod
 
 from ....core.dataclass import dataclass
+from ...cost import read_seconds, seconds
 from ...devices.cpu import CpuConstants
 from ...devices.gpu import GpuConstants
 from ...ir.graph import Builder, Node
@@ -21,7 +22,6 @@ from ...target import Target
 __all__ = [
     "ROWS_PER_BLOCK",
     "Split",
-    "bandwidth",
     "choose_split",
     "fits_on_chip",
     "gather_partials",
@@ -91,11 +91,6 @@ def nearby_reductions(x: Node, uses: dict[Node, list[Node]]) -> Iterator[Node]:
             elif m.size == x.size and m.prim.family in ("elementwise", "view", "leaf"):
                 seen.add(m)
                 frontier.append(m)
-
-
-def bandwidth(blocks: int, target: Target) -> float:
-    """Read bandwidth of so many blocks, in bytes a second."""
-    return target.device.rate(blocks)
 
 
 def target_splits(rows: int, contiguous: bool, target: Target) -> int:
@@ -177,8 +172,9 @@ def _split_is_faster(total: Node, rereads: bool, contiguous: bool, target: Targe
     else:
         fits = x.size // total.size * min(GpuConstants.sector_bytes, total.size * size) <= target.gpu.shared_bytes
         blocks = -(-total.size // ROWS_PER_BLOCK)
-    whole = x.type.nbytes * (1 if fits else 3 if rereads else 2) / bandwidth(blocks, target)
-    merged = x.type.nbytes * target.byte_seconds * (2 if rereads else 1) + target.launch_seconds * (2 if rereads else 1)
+    whole = read_seconds(target, x.type.nbytes * (1 if fits else 3 if rereads else 2), blocks)
+    times = 2 if rereads else 1
+    merged = seconds(target, x.type.nbytes * times, launches=times)
     return merged < whole
 
 

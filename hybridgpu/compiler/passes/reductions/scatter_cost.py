@@ -11,6 +11,7 @@ from dataclasses import replace
 from math import prod
 
 from ....core.dataclass import dataclass
+from ...cost import library_scatter_seconds, scatter_seconds
 from ...ir.graph import Node
 from ...size_buckets import bucket, length_bucket
 from ...target import Target
@@ -145,30 +146,26 @@ def _fastest(work: ScatterWorkload, target: Target, lanes: int, most: int) -> Sc
 def estimate_seconds(work: ScatterWorkload, form: ScatterConfig, target: Target) -> float:
     """The time of a configuration."""
     gpu = target.gpu
-    blocks, looks = form.blocks(work), form.positions_scanned(work)
-    busy = min(blocks, gpu.multiprocessors)
+    blocks = form.blocks(work)
     shared = form.row_capacity * form.lanes * work.vector * work.accumulator_bytes + _UPDATE_LIST_BYTES
     resident = max(1, min(gpu.resident_threads // THREADS, gpu.shared_total // shared))
-    turns = -(-blocks // (gpu.multiprocessors * resident))
-    rounds = -(-looks // _POSITIONS_PER_ROUND)
     hits = work.updates * form.tiles(work) / blocks
-    computed = blocks / busy * (rounds * gpu.scatter_round_cycles + hits * gpu.scatter_hit_cycles)
-    waited = (
-        rounds * gpu.scatter_round_latency
-        + hits / min(form.teams, form.rows) * gpu.scatter_hit_latency
-        + gpu.scatter_block_cycles
+    return scatter_seconds(
+        target,
+        nbytes=(work.updates + work.rows) * work.columns * work.element_bytes,
+        blocks=blocks,
+        waves=-(-blocks // (gpu.multiprocessors * resident)),
+        rounds=-(-form.positions_scanned(work) // _POSITIONS_PER_ROUND),
+        hits=hits,
+        hits_in_turn=hits / min(form.teams, form.rows),
     )
-    moved = (work.updates + work.rows) * work.columns * work.element_bytes * target.byte_seconds
-    moved *= gpu.multiprocessors / busy / gpu.boost(busy)
-    return max(moved, computed / gpu.clock, turns * waited / gpu.clock)
 
 
 def estimate_library_seconds(work: ScatterWorkload, target: Target) -> float:
     """The time of a library, which adds each element atomically, in no order, after the updates are in memory."""
-    gpu = target.gpu
     elements = work.updates * work.columns
     moved = (3 * elements + 2 * work.rows * work.columns) * work.element_bytes
-    return 3 * gpu.library_step_seconds + moved * target.byte_seconds + elements * gpu.atomic_seconds
+    return library_scatter_seconds(target, elements, moved)
 
 
 def scatter_workload(node: Node) -> ScatterWorkload:

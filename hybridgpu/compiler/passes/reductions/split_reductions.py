@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from ....core.dtypes import DType
+from ...cost import read_seconds, seconds
 from ...ir.graph import Builder, Graph, Node
 from ...ir.indexing import Var
 from ...target import Target
@@ -23,7 +24,6 @@ from ..rewrite import rewrite
 from .reduction_splitting import (
     ROWS_PER_BLOCK,
     Split,
-    bandwidth,
     choose_split,
     fits_on_chip,
     gather_partials,
@@ -73,12 +73,9 @@ def _profitable_split(node: Node, rereads: bool, target: Target) -> Split | None
     fits, blocks = fits_on_chip(node, contiguous, target)
     if not contiguous and not rereads:  # a cluster has nothing to keep
         blocks = -(-node.size // ROWS_PER_BLOCK)
-    bytes_a_second = bandwidth(blocks, target)
     once = x.type.nbytes
-    whole = once * (_PASSES if rereads and not fits else 1) / bytes_a_second
-    apart = once * target.byte_seconds * (_PASSES if rereads else 1)
-    apart += target.launch_seconds * (4 if rereads else 1)
-    if apart >= whole:
+    whole = read_seconds(target, once * (_PASSES if rereads and not fits else 1), blocks)
+    if seconds(target, once * (_PASSES if rereads else 1), launches=4 if rereads else 1) >= whole:
         return None
     wanted = min(count // target.part_elements, target_splits(node.size, contiguous, target))
     return choose_split(x.shape, axes, wanted) if wanted > 1 else None

@@ -12,6 +12,7 @@ from dataclasses import replace
 from math import prod
 
 from ....core.dtypes import f32
+from ... import cost
 from ...ir.graph import Builder, Graph, Node
 from ...target import Target
 from ..rewrite import rewrite
@@ -58,7 +59,7 @@ def _profitable_split(node: Node, target: Target) -> Split | None:
     def seconds(count: int) -> float:
         apart = replace(work, rows=work.rows * count, groups=work.groups * count)
         table = node.size * max(node.dtype.size, 4 if node.dtype.is_float else 1)
-        return choose_config(apart, target).seconds + target.launch_seconds + (count + 1) * table * target.byte_seconds
+        return choose_config(apart, target).seconds + cost.seconds(target, (count + 1) * table, launches=1)
 
     wanted = min((1 << k for k in range(1, _MAX_LOG2_SPLIT + 1)), key=seconds)
     found = choose_split(node.inputs[0].shape, _axes(node), wanted)

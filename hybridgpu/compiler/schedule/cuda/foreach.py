@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from ....core.dataclass import dataclass
+from ...cost import seconds
 from ...ir.graph import Node
 from ...passes.fuse.group import Group
 from ...target import Target
@@ -88,7 +89,7 @@ def _is_small(kernel: Kernel, target: Target) -> bool:
     """True for a walk in order that takes no longer than starting it."""
     if kernel.kind != "map" or len(kernel.fields["parts"]) > 1 or kernel.fields["parts"][0].is_tiled:
         return False
-    return (kernel.bytes_read + kernel.bytes_written) * target.byte_seconds <= target.launch_seconds
+    return seconds(target, kernel.bytes_read + kernel.bytes_written) <= target.launch_seconds
 
 
 def _chunks(places: Sequence[int], scheduled: Scheduled) -> Iterator[list[int]]:

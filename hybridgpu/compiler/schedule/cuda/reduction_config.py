@@ -13,6 +13,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from ....core.dataclass import dataclass, field
+from ... import cost
+from ...cost import block_traffic_seconds, overlapped_seconds
 from ...devices.gpu import PORTABLE_CLUSTER
 from ...passes.fuse.column_sums import MAX_SUM_WORDS
 from ...size_buckets import bucket, next_power_of_two
@@ -406,11 +408,11 @@ def _row_config(work: Workload, target: Target, team: int, cluster: int, block: 
     cycles *= cluster / (resident * teams)
     cycles += steps / 2 * max(1.0, team * work.vector * max(work.read, 1) / gpu.line_bytes)
     computed /= gpu.clock
-    per_row = max(moved, computed) + min(moved, computed) / (resident * teams) + cycles / gpu.clock
+    per_row = overlapped_seconds(moved, computed, cycles / gpu.clock, resident * teams)
     per_row *= _code_size_factor(kept, steps * work.vector)
     seconds = per_row * work.rows / min(gpu.multiprocessors, blocks)
     parts = resident * gpu.multiprocessors / (cluster * merged)
-    seconds += 8 * work.column_sum_words * work.width * parts * target.byte_seconds
+    seconds += cost.seconds(target, 8 * work.column_sum_words * work.width * parts)
     live = resident if work.column_sum_words else 0
     share = work.column_sum_words * steps * work.vector * threads / gpu.registers
     hidden = not work.double and (share > _HIGH_PRESSURE or (share == _HIGH_PRESSURE and cluster > 1))
@@ -461,7 +463,7 @@ def _column_config(
     if cluster > 1:
         cycles += (work.merges + 1) * gpu.cluster_barrier_cycles
     computed /= gpu.clock
-    per_block = max(moved, computed) + (min(moved, computed) + cluster * cycles / gpu.clock) / resident
+    per_block = overlapped_seconds(moved, computed, cluster * cycles / gpu.clock / resident, resident)
     per_block *= _code_size_factor(words, steps * work.vector)
     seconds = per_block * -(-work.rows // rows) / min(gpu.multiprocessors, blocks)
     taken = steps if words else unroll
@@ -482,12 +484,8 @@ def _traffic_seconds(
         steps: spans of a thread that are under way at once.
         used: part of the spans that holds elements.
     """
-    gpu = target.gpu
-    share = 1 / (target.byte_seconds * gpu.multiprocessors)
-    boost = gpu.boost(blocks)
-    under_way = resident * threads * steps * work.vector * max(work.read, 1) * used
-    rate = share * boost * min(1.0, under_way / (gpu.bytes_in_flight * boost))
-    return (work.read + work.written + work.reread) / rate
+    in_flight = resident * threads * steps * work.vector * max(work.read, 1) * used
+    return block_traffic_seconds(target, work.read + work.written + work.reread, blocks, in_flight)
 
 
 def _fastest(forms: Sequence[LaunchConfig], work: Workload) -> LaunchConfig:

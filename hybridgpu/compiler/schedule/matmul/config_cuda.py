@@ -16,7 +16,8 @@ from math import gcd
 from typing import Any
 
 from ....core.dataclass import dataclass
-from ....core.dtypes import DType, f32
+from ....core.dtypes import DType
+from ...cost import gpu_kernel_seconds, library_product_seconds, multiply_adds_per_cycle, seconds
 from ...ir.graph import Node
 from ...passes.materialize import as_strided, blas_layout
 from ...size_buckets import length_bucket, next_power_of_two
@@ -274,28 +275,13 @@ def kernel_and_library_seconds(target: Target, node: Node) -> tuple[float, float
     for operand in node.inputs:
         found = as_strided(operand)
         if found and found[0].prim.name == "input" and blas_layout(operand, found) is None:
-            total += target.launch_seconds + 2 * operand.type.nbytes * target.byte_seconds
+            total += seconds(target, 2 * operand.type.nbytes, launches=1)
     return choose_config(target, shape).seconds, total
 
 
 def library_seconds(target: Target, dot: DotShape) -> float:
     """What a library's product takes."""
-    gpu = target.gpu
-    rate = gpu.tensor_lanes if dot.dtype.is_half else _rate(target, dot.dtype) * gpu.library_share
-    if dot.dtype is f32 and target.rounds_to_tf32:
-        rate = gpu.tensor_lanes / 2
-    parts = dot.batch * -(-dot.m // 64) * -(-dot.n // 64) * max(1, dot.k // 256)
-    share = min(1.0, parts / gpu.multiprocessors)
-    compute = dot.work / (rate * gpu.clock * gpu.multiprocessors * share)
-    return target.launch_seconds + gpu.library_seconds + max(dot.nbytes * target.byte_seconds, compute)
-
-
-def _rate(target: Target, dtype: DType) -> int:
-    """Multiplications and additions that a multiprocessor does in a cycle."""
-    gpu = target.gpu
-    if not dtype.is_float:
-        return gpu.integer_lanes
-    return gpu.wide_lanes if dtype.size == 8 else gpu.lanes
+    return library_product_seconds(target, dot.dtype, dot.nbytes, dot.batch, dot.m, dot.n, dot.k)
 
 
 def candidate_configs(target: Target, dot: DotShape) -> Iterator[MatmulConfig]:
@@ -311,39 +297,42 @@ def candidate_configs(target: Target, dot: DotShape) -> Iterator[MatmulConfig]:
 
 
 def _seconds(
-    target: Target, dot: DotShape, blocks: int, under_way: int, rounds: float, cycles: float, near: float, share: float
+    target: Target,
+    dot: DotShape,
+    blocks: int,
+    in_flight: int,
+    rounds: float,
+    cycles: float,
+    cached: float = 0,
+    used: float = 1,
 ) -> float:
-    """What a kernel takes.
-
-    Args:
-        under_way: bytes that a block has asked for at a time.
-        rounds: how often a thread waits for memory.
-        cycles: of a multiprocessor, for all arithmetic and loads.
-        near: bytes through the first-level caches.
-        share: of memory accesses' bytes that are used.
-    """
-    gpu = target.gpu
-    many = gpu.multiprocessors
-    used = min(1.0, blocks / many)
-    read = dot.nbytes - dot.batch * dot.m * dot.n * dot.dtype.size
-    waited = read / min(1.0, blocks * under_way / (many * gpu.product_bytes_in_flight))
-    memory = max(dot.nbytes, waited) * target.byte_seconds / share
-    busy = (max(cycles, near / gpu.l1_cycle_bytes) + blocks * gpu.block_cycles) / (gpu.clock * many * used)
-    return target.launch_seconds + gpu.memory_seconds + max(memory, busy, rounds * gpu.memory_seconds)
+    """What a kernel takes; see :func:`.cost.gpu_kernel_seconds`."""
+    return gpu_kernel_seconds(
+        target,
+        nbytes=dot.nbytes,
+        read=dot.nbytes - dot.batch * dot.m * dot.n * dot.dtype.size,
+        blocks=blocks,
+        in_flight=in_flight,
+        rounds=rounds,
+        cycles=cycles,
+        cached=cached,
+        used=used,
+    )
 
 
 def _elements(target: Target, dot: DotShape) -> MatmulConfig:
     count = dot.batch * dot.m * dot.n
     blocks = -(-count // 128)
     apart = 1 if dot.right[1] == 1 else min(8, dot.k)  # neighbours read different lines
-    cycles = count * dot.k * (2 * apart / target.gpu.cycle_loads + 1 / _rate(target, dot.dtype))
-    seconds = _seconds(target, dot, blocks, 128 * 4 * dot.dtype.size, 0.1 * dot.k, cycles, 0, 1)
+    cycles = count * dot.k * (2 * apart / target.gpu.cycle_loads + 1 / multiply_adds_per_cycle(target.gpu, dot.dtype))
+    estimate = _seconds(target, dot, blocks, 128 * 4 * dot.dtype.size, 0.1 * dot.k, cycles)
     arguments = (dot.left[1], dot.right[0])
-    return MatmulConfig("product_element", 0, 0, 128, 1, 0, arguments, (1, 1), seconds)
+    return MatmulConfig("product_element", 0, 0, 128, 1, 0, arguments, (1, 1), estimate)
 
 
 def _dots(target: Target, dot: DotShape) -> Iterator[MatmulConfig]:
     rows, warps = _rows_at_once(dot), 8
+    rate = multiply_adds_per_cycle(target.gpu, dot.dtype)
     down = -(-dot.m // rows)
     along = dot.right[0] == 1
     vector = gcd(dot.left_unit if dot.left[1] == 1 else 16, dot.right_unit if along else 16 // dot.dtype.size, dot.k)
@@ -373,18 +362,19 @@ def _dots(target: Target, dot: DotShape) -> Iterator[MatmulConfig]:
                 read / vector * ((1 if along else vector) + rows / each)
                 + dot.batch * down * dot.n * rows * layers * lanes * lanes.bit_length()
             )
-            cycles = max(read * rows / (_rate(target, dot.dtype) * 0.6), loads / target.gpu.cycle_loads)
+            cycles = max(read * rows / (rate * target.gpu.dot_share), loads / target.gpu.cycle_loads)
             near = read * (sector + dot.dtype.size * rows / each)
-            seconds = _seconds(target, dot, blocks, under_way, steps / unrolled, cycles, near, share)
+            estimate = _seconds(target, dot, blocks, under_way, steps / unrolled, cycles, near, share)
             arguments = (rows, each, lanes, layers, warps, vector, *dot.left, *dot.right)
             order = vector, lanes, layers
             yield MatmulConfig(
-                "dots", rows, columns, 32 * warps, layers, words, arguments, (vector, vector), seconds, order
+                "dots", rows, columns, 32 * warps, layers, words, arguments, (vector, vector), estimate, order
             )
 
 
 def _axpy(target: Target, dot: DotShape) -> Iterator[MatmulConfig]:
     rows = _rows_at_once(dot)
+    rate = multiply_adds_per_cycle(target.gpu, dot.dtype)
     down = -(-dot.m // rows)
     deep = 1 if dot.dynamic_k else gcd(dot.left_unit if dot.left[1] == 1 else 16 // dot.dtype.size, dot.k, 4)
     vector = dot.right_unit if dot.right[1] == 1 else 1
@@ -398,7 +388,7 @@ def _axpy(target: Target, dot: DotShape) -> Iterator[MatmulConfig]:
     unrolled = _unrolled(rows, asked)
     read = dot.batch * down * dot.n * dot.k
     cycles = max(
-        read * rows / (_rate(target, dot.dtype) * 0.6), read / vector * (1 + rows / deep) / target.gpu.cycle_loads
+        read * rows / (rate * target.gpu.dot_share), read / vector * (1 + rows / deep) / target.gpu.cycle_loads
     )
     for lanes in (widest >> k for k in range(widest.bit_length())):
         columns = lanes * vector
@@ -415,11 +405,11 @@ def _axpy(target: Target, dot: DotShape) -> Iterator[MatmulConfig]:
             steps = -(-dot.k // (deep * 32 * warps // lanes))
             under_way = 32 * warps * min(steps, unrolled) * deep * vector * dot.dtype.size
             share = min(1.0, (columns if dot.right[1] == 1 else 1) * dot.dtype.size / 32)
-            seconds = _seconds(target, dot, blocks, under_way, steps / unrolled, cycles, 0, share)
+            estimate = _seconds(target, dot, blocks, under_way, steps / unrolled, cycles, used=share)
             arguments = (rows, lanes, warps, vector, deep, *dot.left, *dot.right)
             order = deep, lanes, warps
             yield MatmulConfig(
-                "axpy", rows, columns, 32 * warps, warps, words, arguments, (deep, vector), seconds, order
+                "axpy", rows, columns, 32 * warps, warps, words, arguments, (deep, vector), estimate, order
             )
 
 
@@ -450,9 +440,9 @@ def _tiles(
     blocks = dot.batch * down * across
     stage = 2 * side * depth * dot.dtype.size
     steps = -(-dot.k // depth)
-    cycles = blocks * side * side * steps * depth / (_rate(target, dot.dtype) * efficiency)
+    cycles = blocks * side * side * steps * depth / (multiply_adds_per_cycle(target.gpu, dot.dtype) * efficiency)
     cycles += blocks * 2 * side * dot.k * dot.dtype.size / target.gpu.l2_cycle_bytes
-    seconds = _seconds(target, dot, blocks, stage, steps + 1, cycles, 0, 1)
+    estimate = _seconds(target, dot, blocks, stage, steps + 1, cycles)
     words = max(depth * 2 * (side + wide), groups * side * side)
     arguments = (side, side, depth, groups, part, *vectors, along_left, along_right, la, sa, sb, lb)
-    return MatmulConfig("tiles", side, side, threads, groups, words, arguments, vectors, seconds)
+    return MatmulConfig("tiles", side, side, threads, groups, words, arguments, vectors, estimate)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ....core.dataclass import dataclass
+from ...cost import barrier_seconds, launch_seconds, node_operations, read_seconds, seconds
 from ...devices.gpu import GpuConstants
 from ...target import Target
 from ..kernel import Kernel
@@ -23,7 +24,6 @@ __all__ = [
     "blocks_held",
     "compare",
     "grid_blocks",
-    "launch_seconds",
     "max_phase_blocks",
     "registers_of",
     "seconds_alone",
@@ -57,13 +57,6 @@ class Blocks:
         return (
             f"a cluster of {self.cluster} blocks" if self.cluster > 1 else "one block" if self.cluster else "the grid"
         )
-
-    def seconds(self, barriers: int, grid: int, gpu: GpuConstants) -> float:
-        """What its start takes beyond that of any kernel, and so many barriers of ``grid`` blocks."""
-        if self.cluster:
-            cycles = gpu.cluster_barrier_cycles if self.cluster > 1 else gpu.barrier_cycles
-            return barriers * cycles / gpu.clock
-        return gpu.cooperative_seconds + barriers * (gpu.grid_barrier_seconds + grid * gpu.grid_arrival_seconds)
 
 
 def possible_blocks(
@@ -220,11 +213,6 @@ def compare(placed: Sequence[PhaseStep], launches: int, target: Target, loops: S
     return Estimate(launches, barriers, (launches - 1) * launch_seconds(target), cost, blocks, replayed=target.replayed)
 
 
-def launch_seconds(target: Target) -> float:
-    """What one more kernel costs."""
-    return target.gpu.graph_node_seconds if target.replayed else target.launch_seconds
-
-
 def _cost(
     placed: Sequence[PhaseStep],
     sizes: Sequence[tuple[str, int]],
@@ -236,7 +224,7 @@ def _cost(
     """Seconds that such blocks take beyond kernels of their own: barriers, and what fewer threads and blocks take longer."""
     gpu = target.gpu
     grid = grid_blocks(placed, sizes, threads, blocks, target)
-    cost = blocks.seconds(barriers, grid, gpu)
+    cost = barrier_seconds(gpu, barriers, grid, blocks.cluster)
     everywhere = gpu.resident_threads * gpu.multiprocessors
     all_held = blocks_held(placed, threads, target) * gpu.multiprocessors
     for p, (how, _) in zip(placed, sizes, strict=True):
@@ -249,7 +237,7 @@ def _cost(
         slower = seconds_alone(p.kernel, target) * (alone / here - 1)
         # a few blocks get a part of the bandwidth, whatever their threads, and wait for the cache each time around
         moved = p.kernel.bytes_read + p.kernel.bytes_written
-        reading = moved / gpu.rate(min(grid, own)) - moved / gpu.rate(own)
+        reading = read_seconds(target, moved, min(grid, own)) - read_seconds(target, moved, own)
         waiting = (-(-own // grid) - max(1, -(-own // all_held))) * gpu.l2_seconds
         cost += p.times * max(slower, reading, waiting)
     return cost
@@ -268,19 +256,4 @@ def grid_blocks(
 
 def seconds_alone(kernel: Kernel, target: Target) -> float:
     """What a kernel takes on all of the device."""
-    moved = kernel.bytes_read + kernel.bytes_written
-    return moved * target.byte_seconds + _operations(kernel) * target.op_seconds
-
-
-def _operations(kernel: Kernel) -> int:
-    """Scalar operations of a run."""
-    total = 0
-    for node in kernel.members:
-        if node.prim.name == "dot":
-            total += 2 * node.size * node.inputs[0].shape[-1]
-        elif node.prim.name == "conv":
-            weight = node.inputs[1]
-            total += 2 * node.size * (weight.size // max(1, weight.shape[0]))
-        else:
-            total += node.prim.cost * max([node.size, *(i.size for i in node.inputs)])
-    return total
+    return seconds(target, kernel.bytes_read + kernel.bytes_written, sum(map(node_operations, kernel.members)))

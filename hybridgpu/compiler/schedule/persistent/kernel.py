@@ -22,6 +22,7 @@ from heapq import heappop, heappush
 
 from ....core.dataclass import dataclass
 from ....core.dtypes import DType
+from ...cost import launch_seconds
 from ...devices.gpu import GpuConstants
 from ...ir.graph import Node
 from ...passes.fuse.group import Group
@@ -37,7 +38,6 @@ from .cost import (
     blocks_held,
     compare,
     grid_blocks,
-    launch_seconds,
     max_phase_blocks,
     registers_of,
     seconds_alone,

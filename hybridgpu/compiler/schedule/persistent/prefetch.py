@@ -19,6 +19,7 @@ from re import findall
 from typing import Any
 
 from ....core.dataclass import dataclass, field
+from ... import cost
 from ...devices.gpu import GpuConstants
 from ...ir.graph import Node
 from ...target import Target
@@ -122,7 +123,7 @@ def _l2_arrays(
         fresh = [n for n in wanted if n not in far]
         nbytes = sum(n.type.nbytes for n in fresh)
         beside = sum(s for s, at in zip(seconds, phases, strict=True) if at < phase)
-        saved = gpu.memory_seconds + min(nbytes * target.byte_seconds, beside)
+        saved = gpu.memory_seconds + min(cost.seconds(target, nbytes), beside)
         lines = sum(-(-n.type.nbytes // gpu.line_bytes) for n in fresh)
         if fresh and lines / min(grid, gpu.multiprocessors) * (gpu.prefetch_cycles / gpu.clock) < saved:
             far |= dict.fromkeys(fresh)

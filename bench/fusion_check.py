@@ -92,8 +92,8 @@ def kernels(graph: Graph, every: bool) -> Iterator[tuple[str, Graph]]:
     """The graph of each fused kernel of ``graph`` that is looked at, with its name."""
     seen: dict[str, Any] = {}
     compile_graph(graph, CPU, observe=seen.setdefault)
-    ready: Graph = seen["03_materialized"]
-    plan: FusionPlan = seen["04_groups"]
+    ready: Graph = seen["materialize"]
+    plan: FusionPlan = seen["drop_dead_groups"]
     wanted, readers = set(ready.outputs), plan.readers()
     for group in plan.groups:
         members = set(group.members)

@@ -156,7 +156,7 @@ _NAMES = {
     "use_np_array": ("util", "use_np_array"),
     "Executor": ("executor", "Executor"),
     "allow_tf32": ("frontend.tf32", "allow_tf32"),
-    "compile_report": ("runtime.reports", "compile_report"),
+    "compile_report": ("runtime.reports.events", "compile_report"),
     "install_as_mxnet": ("as_mxnet", "install_as_mxnet"),
     "hybridize": ("frontend.hybrid_function", "hybridize"),
     "TracingError": ("tracing.error", "TracingError"),

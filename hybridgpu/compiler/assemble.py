@@ -3,16 +3,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from .codegen.cpu_units import cpu_source
 from .codegen.render import kernel_text
 from .ir.graph import Graph, Node
-from .passes.fuse import FusionPlan, Group
+from .passes.fuse import Group
 from .passes.fuse.group import distinct_labels
-from .passes.materialize import PRODUCTS, Materialized, as_strided, batch_channel_swapped, blas_layout
+from .passes.materialize import PRODUCTS, as_strided, batch_channel_swapped, blas_layout
 from .passes.memory.buffer_assignment import assign_buffers
 from .passes.memory.buffer_donation import donate_buffers
 from .passes.memory.buffer_reuse import MIN_IN_PLACE_BYTES
@@ -21,35 +21,21 @@ from .primitives.views import RESHAPES, strip_views
 from .program import Buffer, KernelInfo, KernelStep, LibraryStep, Program, Refusal
 from .schedule.in_place import apply_in_place
 from .schedule.kernel import Kernel
+from .schedule.schedule_groups import Scheduled
 from .target import Target
 
 if TYPE_CHECKING:
+    from .pass_context import PassContext
     from .passes.concat.inplace_concat import BufferSlice
 
 __all__ = ["assemble"]
 
 
-def assemble(
-    source: Graph,
-    ready: Materialized,
-    plan: FusionPlan,
-    scheduled: Sequence[tuple[Group, Kernel | None]],
-    target: Target,
-    pinned_inputs: frozenset[int],
-    donated: Mapping[int, int],
-    body: Callable[[Graph], Program],
-    library_note: Callable[[Node], str],
-) -> Program:
-    """The program of what ``plan`` has scheduled.
-
-    Args:
-        source, ready: the simplified graph, and the same with everything in memory that a library takes.
-        scheduled: each group with its kernel, or None for a library's call.
-        fixed, over: as for ``compile_graph``.
-        body: compiles what a loop runs.
-        library_note: why a library computes a node, in words.
-    """
-    graph = ready.graph
+def assemble(scheduled: Scheduled, ctx: PassContext) -> Program:
+    """The program of kernels, of ``ctx.materialized``."""
+    ready, target = ctx.materialized, ctx.target
+    assert ready is not None
+    source, graph = ready.source, ready.graph
     uses = [
         StepBuffers(k.inputs, k.outputs, k.in_place)
         if k
@@ -60,7 +46,7 @@ def assemble(
     roots = {n: p.root for n, p in placed.items()}
     steps_in_order = order_steps(uses, frozenset((*graph.inputs, *graph.outputs)), roots=roots)
     scheduled, uses = [scheduled[k] for k in steps_in_order], [uses[k] for k in steps_in_order]
-    updates = donate_buffers(graph, uses, donated)
+    updates = donate_buffers(graph, uses, ctx.donated)
     results = [k for k, n in enumerate(graph.outputs) if n not in updates]
     remaining = [graph.outputs[k] for k in results]
     parts = _ProgramBuilder(target)
@@ -87,7 +73,7 @@ def assemble(
         if joins and kernel is not None:
             kernel.choice["writes"] = f"writes its part of {' and '.join(joins)}"
         if kernel is None:
-            parts.add_library_call(group, body, library_note, " and ".join(joins))
+            parts.add_library_call(group, ctx, " and ".join(joins))
         else:
             parts.add_kernel(
                 kernel, use, [*pairs, *((updates[y], y) for y in use.outputs if updates.get(y) in use.inputs)]
@@ -103,12 +89,14 @@ def assemble(
         steps=parts.steps,
         arena_bytes=memory.arena_bytes,
         peak_live_bytes=memory.peak_live,
-        refusals=[Refusal(*distinct_labels(c.producer, c.consumer, _label), c.rule, c.reason) for c in plan.refusals],
+        refusals=[Refusal(*distinct_labels(c.producer, c.consumer, _label), c.rule, c.reason) for c in ctx.refusals],
         graph=str(source),
-        pinned_inputs=sorted(pinned_inputs),
+        pinned_inputs=sorted(ctx.pinned_inputs),
         numeric=target.numeric,
         tf32=target.rounds_to_tf32,
         input_output_aliases=[(k, parts.where[updates[n]]) for k, n in enumerate(graph.outputs) if n in updates],
+        launch_fusion_notes=ctx.launch_fusion_notes,
+        passes=ctx.records,
     )
     if target.name == "cpu":
         cpu_source(program)
@@ -203,10 +191,8 @@ class _ProgramBuilder:
         self.buffers.append(Buffer("barrier", 0, (1,), "u32", 4))
         return len(self.buffers) - 1
 
-    def add_library_call(
-        self, group: Group, body: Callable[[Graph], Program], note: Callable[[Node], str], writes: str
-    ) -> None:
-        """Add a library's call; ``body`` and ``note``: as for :func:`assemble`, ``writes``: the concat, as for LibraryStep."""
+    def add_library_call(self, group: Group, ctx: PassContext, writes: str) -> None:
+        """Add a library's call; ``writes``: the concat, as for LibraryStep."""
         node = group.library
         assert node is not None
         params = dict(node.params)
@@ -221,8 +207,8 @@ class _ProgramBuilder:
                 transposed=tuple(flag for _, _, flag in operands),
                 output=self.where[node],
                 operator=_origin(node),
-                body=None if inner is None else body(inner),
-                note=note(node),
+                body=None if inner is None else ctx.compile_body(inner),
+                note=ctx.select(node).reason,
                 concat=writes,
             )
         )

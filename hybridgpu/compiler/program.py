@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from ..core.dataclass import dataclass, field
 
-__all__ = ["END_OF_UNIT", "Buffer", "KernelInfo", "KernelStep", "LibraryStep", "Program", "Refusal"]
+__all__ = ["END_OF_UNIT", "Buffer", "KernelInfo", "KernelStep", "LibraryStep", "PassRecord", "Program", "Refusal"]
 
 _MAX_POINTERS = 512  #: pointers that an entry takes one by one; foreign calls have a limit
 END_OF_UNIT = "\f\n"  #: between translation units; a blank of C++, so that the whole text is a unit as well
@@ -108,6 +108,30 @@ class Refusal(NamedTuple):
         return f"{self.producer} | {self.consumer}: {self.reason}"
 
 
+@dataclass(frozen=True)
+class PassRecord:
+    """What a pass of the compiler did.
+
+    Attributes:
+        name: of the pass.
+        before, after: how many nodes, groups or kernels there were.
+        unit: which of these ``after`` counts.
+        changed: whether it did anything.
+        seconds: what it took; 0 where the program comes from the disk.
+    """
+
+    name: str
+    before: int
+    after: int
+    unit: str
+    changed: bool
+    seconds: float = field(default=0.0, compare=False, repr=False)
+
+    def __str__(self) -> str:
+        did = f"{self.before} -> {self.after} {self.unit}" if self.changed else "unchanged"
+        return f"{self.name} {self.seconds * 1e3:.2f} ms  {did}"
+
+
 @dataclass
 class Program:
     """Everything needed to run a graph on one target.
@@ -134,6 +158,7 @@ class Program:
         folded_values: for each of the further inputs what computes it, why that is not done at every call, and its bytes.
         input_output_aliases: (number of the result, position of the input) of results that are written over inputs,
             and are no outputs of the program.
+        passes: what each pass did to the graph.
     """
 
     name: str
@@ -159,6 +184,7 @@ class Program:
     launch_fusion_notes: list[str] = field(default_factory=list)
     input_output_aliases: list[tuple[int, int]] = field(default_factory=list)
     tf32: bool = False
+    passes: list[PassRecord] = field(default_factory=list)
 
     @property
     def folded_bytes(self) -> int:
@@ -247,7 +273,8 @@ _NAMING: dict[type, tuple[str, ...]] = {
     LibraryStep: ("operator", "body", "note", "concat"),
     Program: ("name", "kernels", "steps", "refusals", "graph", "prelude", "folded_values", "launch_fusion_notes"),
 }
-_FIELDS = {cls: [f.name for f in fields(cls)] for cls in (Buffer, KernelInfo, KernelStep, LibraryStep, Program)}
+_STORED = (Buffer, KernelInfo, KernelStep, LibraryStep, PassRecord, Program)
+_FIELDS = {cls: [f.name for f in fields(cls) if f.compare] for cls in _STORED}
 
 
 def _data(x: Any) -> Any:
@@ -278,7 +305,7 @@ def _program(data: Any) -> Program:
     values = list(data)
     if len(values) != len(_FIELDS[Program]):
         raise ValueError("no program")
-    for name, cls in (("buffers", Buffer), ("kernels", KernelInfo)):
+    for name, cls in (("buffers", Buffer), ("kernels", KernelInfo), ("passes", PassRecord)):
         values[_FIELD_POSITIONS[name]] = [cls(*x) for x in values[_FIELD_POSITIONS[name]]]
     values[_FIELD_POSITIONS["steps"]] = [
         _library_step(x) if host else KernelStep(*x) for host, *x in values[_FIELD_POSITIONS["steps"]]

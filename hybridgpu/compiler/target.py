@@ -44,6 +44,7 @@ class Target:
             do; with those of 32 bytes there are too few registers for it.
         numeric: how results are rounded, one of settings.NUMERIC_MODES.
         tf32: CUDA: whether libraries may multiply float32 as TF32; None: in the numeric mode fast.
+        disabled_passes: names of passes that do not run, sorted.
     """
 
     name: str
@@ -62,6 +63,7 @@ class Target:
     panels: bool = False
     numeric: str = "strict"
     tf32: bool | None = False
+    disabled_passes: tuple[str, ...] = ()
 
     @property
     def rounds_to_tf32(self) -> bool:

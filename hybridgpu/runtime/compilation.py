@@ -447,15 +447,17 @@ def _reference(
 def _interpreter(
     graph: Graph, types: Sequence[TensorType], device: Device, constant: frozenset[int] = frozenset()
 ) -> Compiled:
+    from ..compiler.pass_context import PassContext
+    from ..compiler.passes import parameter_folding
     from ..compiler.passes.canonicalize.simplify import simplify
-    from ..compiler.passes.parameter_folding import hoist_parameter_cones
     from ..compiler.reference import Interpreter
 
     graph = simplify(graph)
     draws = len(graph.inputs) > len(types)
-    folding = hoist_parameter_cones(graph, constant, CPU, lambda node: False) if constant else None
-    if folding is not None:
-        graph = folding.remainder
+    ctx = PassContext(CPU, folded_inputs=constant, generates=lambda node: False)
+    if constant:
+        graph = parameter_folding.run(graph, ctx)
+    folding = ctx.folding
     hook = special(device.library, device.xp)
     run = attempt(lambda: Interpreter(graph, device.xp, special=hook))
     made = Compiled(device, [o.type for o in graph.outputs], draws, None, run)

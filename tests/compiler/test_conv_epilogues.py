@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 from compiler.cases import arrays, parse
 from compiler.cases.convolutions import plain_conv
+from compiler.one_pass import run_pass
 
 from hybridgpu.compiler.passes.library import conv_epilogues
-from hybridgpu.compiler.passes.library.conv_epilogues import fuse_conv_epilogues, why_not_fused
+from hybridgpu.compiler.passes.library.conv_epilogues import why_not_fused
 from hybridgpu.compiler.primitives import builder
 from hybridgpu.compiler.reference import evaluate
 from hybridgpu.compiler.target import CUDA
@@ -87,6 +88,10 @@ def graph_of(make):
     return b.finish(made if isinstance(made, list) else [made])
 
 
+def fused(graph, target, constant=frozenset(), kernel=False):
+    return run_pass("conv_epilogues", graph, target, folded_inputs=constant, generates=lambda node: kernel)
+
+
 @pytest.mark.parametrize("name", TABLE)
 def test_what_is_left(name):
     make, *wanted, why = TABLE[name]
@@ -94,7 +99,7 @@ def test_what_is_left(name):
     inputs = arrays(graph, 1)
     for numeric, left in zip(("strict", "fast"), wanted, strict=True):
         target = LIBRARY.with_numeric(numeric)
-        joined = fuse_conv_epilogues(graph, target, lambda node: False, frozenset(range(1, 5)))
+        joined = fused(graph, target, frozenset(range(1, 5)))
         convolutions = [n for n in joined.nodes if n.prim.name in ("conv", "conv_bias_act")]
         assert [n.prim.name for n in convolutions] == ["conv" if left is None else "conv_bias_act"]
         for got, want in zip(evaluate(joined, inputs), evaluate(graph, inputs), strict=True):
@@ -135,7 +140,7 @@ def test_what_is_refused(name):
     x, w, c = (b.input(parse(t), f"x{k}") for k, t in enumerate(types))
     graph = b.finish([make(b, y := plain_conv(b, x, w), c)])
     target = LIBRARY.with_numeric("fast")
-    assert fuse_conv_epilogues(graph, target, lambda node: False, frozenset({1, 2})) is graph
+    assert fused(graph, target, frozenset({1, 2})) is graph
     assert why in why_not_fused(graph, target, lambda node: False)(y)
 
 
@@ -143,7 +148,7 @@ def test_what_is_refused(name):
 def test_more_elements_than_cudnn_counts(largest, joined, monkeypatch):
     monkeypatch.setattr(conv_epilogues, "_MAX_ELEMENTS", largest)
     graph = graph_of(lambda b, y, c, s, t, r: y + of(b, c))
-    assert (fuse_conv_epilogues(graph, LIBRARY, lambda node: False, frozenset()) is not graph) is joined
+    assert (fused(graph, LIBRARY) is not graph) is joined
 
 
 @pytest.mark.parametrize("constant", range(1, 5))
@@ -151,7 +156,7 @@ def test_a_scale_is_joined_where_all_that_it_meets_is_constant(constant):
     """The weight, the bias, the scale and the shift: without one of them, what is left is a kernel, which does it all."""
     graph = graph_of(lambda b, y, c, s, t, r: normalised(b, y, c, s, t))
     known = frozenset(range(1, 5)) - {constant}
-    assert fuse_conv_epilogues(graph, LIBRARY.with_numeric("fast"), lambda node: False, known) is graph
+    assert fused(graph, LIBRARY.with_numeric("fast"), known) is graph
 
 
 @pytest.mark.parametrize(
@@ -159,6 +164,6 @@ def test_a_scale_is_joined_where_all_that_it_meets_is_constant(constant):
 )
 def test_what_is_not_asked_for(target, kernel):
     graph = graph_of(lambda b, y, c, s, t, r: y + of(b, c))
-    assert fuse_conv_epilogues(graph, target, lambda node: kernel, frozenset()) is graph
+    assert fused(graph, target, kernel=kernel) is graph
     said = why_not_fused(graph, target, lambda node: kernel)
     assert all(said(n) == "" for n in graph.nodes) or kernel

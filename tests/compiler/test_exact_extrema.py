@@ -3,12 +3,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from compiler.cases import parse
+from compiler.one_pass import run_pass
 
-from hybridgpu.compiler.passes.precision.exact_extrema import bits_may_change, materialize_compared
+from hybridgpu.compiler.passes.precision.exact_extrema import bits_may_change
 from hybridgpu.compiler.primitives import builder
 from hybridgpu.compiler.target import CPU
 from hybridgpu.core.dtypes import f16, f32, f64
@@ -76,7 +75,7 @@ def test_what_is_written_before(name, numeric):
     b = builder()
     x = b.input(parse("f32[6,6]"), "x")
     z = x * 2.0 + 1.0
-    graph = materialize_compared(b.finish([make(b, z, x)]), replace(CPU, numeric=numeric))
+    graph = run_pass("exact_extrema", b.finish([make(b, z, x)]), CPU.with_numeric(numeric))
     copies = [n for n in graph.nodes if n.prim.name == "copy"]
     assert len(copies) == (wanted and numeric == "fast")
     readers = [n.prim.name for n in graph.nodes if any(i in copies for i in n.inputs)]

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from compiler.cases import CASES, build, parse
+from compiler.one_pass import run_pass
 from compiler.random_graphs import graphs
 from compiler.sharing import sharing
 from compiler.test_random_graphs import examples
@@ -19,22 +20,23 @@ from hypothesis import strategies as st
 from hybridgpu.compiler.ir import Graph, Node
 from hybridgpu.compiler.ir.text import parse_graph
 from hybridgpu.compiler.ir.verify import verify
+from hybridgpu.compiler.pass_context import PassContext
+from hybridgpu.compiler.passes import materialize
 from hybridgpu.compiler.passes.canonicalize.simplify import simplify
 from hybridgpu.compiler.passes.fuse import FusionPlan, fuse
-from hybridgpu.compiler.passes.materialize import materialize
 from hybridgpu.compiler.passes.memory.arena_offsets import ALIGNMENT, allocate, peak_live
 from hybridgpu.compiler.pipeline import compile_graph
 from hybridgpu.compiler.primitives import TABLE, builder
 from hybridgpu.compiler.primitives.views import RESHAPES, strip_views
 from hybridgpu.compiler.program import KernelStep, Program
 from hybridgpu.compiler.reference import evaluate
-from hybridgpu.compiler.select import Selector
 from hybridgpu.compiler.target import CPU, CUDA
 
 
 def fused(graph: Graph, target: Any) -> tuple[Graph, FusionPlan]:
-    ready = materialize(simplify(graph), Selector(target).generates)
-    return ready.graph, fuse(ready.graph, target, ready.generated)
+    ctx = PassContext(target)
+    ready = materialize.run(simplify(graph), ctx)
+    return ready, fuse.run(ready, ctx)
 
 
 def certify(graph: Graph, plan: FusionPlan, target: Any) -> None:
@@ -148,8 +150,9 @@ def calls(run: Callable[[], Any]) -> int:
 def test_fusion_is_linear(make):
     work = {}
     for n in (500, 1000, 2000):
-        ready = materialize(simplify(make(n)), lambda dot: True)
-        work[n] = calls(lambda ready=ready: fuse(ready.graph, CPU, ready.generated))
+        ctx = PassContext(CPU, generates=lambda dot: True)
+        ready = materialize.run(simplify(make(n)), ctx)
+        work[n] = calls(lambda ready=ready, ctx=ctx: fuse.run(ready, ctx))
     assert work[1000] < 2.3 * work[500] and work[2000] < 2.3 * work[1000], work
 
 
@@ -345,7 +348,7 @@ def test_one_result_many_times_is_copied_each_from_the_first():
     """A thousand heads of one value: no chain of copies, whose length was squared."""
     b = builder()
     y = b.exp(b.input(parse("f32[2,3]"), "x"))
-    graph = materialize(b.finish([y] * 1000), lambda node: False).graph
+    graph = run_pass("materialize", b.finish([y] * 1000), CPU)
     copies = [n for n in graph.nodes if n.prim.name == "copy"]
     assert len(copies) == 999
     assert {n.inputs[0].prim.name for n in copies} == {"exp"}

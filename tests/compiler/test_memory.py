@@ -129,11 +129,11 @@ def drawn(function: Any, types: Sequence[str], name: str = "graph") -> Graph:
 @pytest.mark.parametrize("target, name, rule", TABLE, ids=[f"{t.name}-{n}" for t, n, _ in TABLE])
 def test_what_may_lie_over_what(target, name, rule):
     function, types, wanted = rule
-    kernels: list[Any] = []
+    seen: dict[str, Any] = {}
     graph = drawn(function, types)
-    program = compile_graph(graph, target, observe=lambda stage, v: kernels.extend(v if stage == "05_kernels" else ()))
+    program = compile_graph(graph, target, observe=seen.__setitem__)
     assert len(program.steps) == 1, "the rule is about one kernel"
-    (kernel,) = kernels
+    ((_, kernel),) = list(seen.values())[-2]  # before the program
     names = {n.params["name"]: k for k, n in enumerate(graph.inputs)}
     # nodes after the passes are others than those of the graph; arguments keep their names, results their order
     results = {n: k for k, n in enumerate(sorted(kernel.outputs, key=lambda n: n.index))}

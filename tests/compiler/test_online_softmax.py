@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from compiler.one_pass import run_pass
 from cuda_on_cpu.static_checks import compile_report, has_nvrtc
 from cuda_on_cpu.support import by_architecture
 from emulated import run_program
@@ -17,7 +18,6 @@ from hybridgpu.cache.package_files import kernels_folder
 from hybridgpu.compiler.ir import Builder, Graph, Node, tensor_type
 from hybridgpu.compiler.ir.verify import verify
 from hybridgpu.compiler.passes.canonicalize.simplify import simplify
-from hybridgpu.compiler.passes.reductions.online_softmax import use_online_softmax
 from hybridgpu.compiler.pipeline import compile_graph
 from hybridgpu.compiler.primitives import builder
 from hybridgpu.compiler.reference import evaluate
@@ -75,7 +75,7 @@ ROWS: list[tuple[tuple[int, ...], tuple[int, ...]]] = [
 @pytest.mark.parametrize("make", MAKERS)
 def test_values_and_traffic(make, shape, axes, cuda_driver):
     graph = graph_of(MAKERS[make], shape, axes)
-    merged = use_online_softmax(simplify(graph), SMALL)
+    merged = run_pass("online_softmax", simplify(graph), SMALL)
     verify(merged)
     assert len(merged.nodes) > len(simplify(graph).nodes)
     x = (np.random.default_rng(5).normal(size=shape) * 8 + 3).astype(np.float32)
@@ -181,7 +181,7 @@ def squared(b: Builder, x: Node, axes: tuple[int, ...]) -> Node:
 @pytest.mark.parametrize("make", [unlike, of_another, the_least, squared], ids=lambda f: f.__name__)
 def test_what_is_none(make):
     graph = simplify(graph_of(make, (8, 1 << 20), (1,)))
-    assert use_online_softmax(graph, CUDA) is graph
+    assert run_pass("online_softmax", graph, CUDA) is graph
 
 
 @pytest.mark.skipif(not has_nvrtc(), reason="needs NVRTC")

@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from compiler.cases import arrays, parse
+from compiler.one_pass import PASS_BY_NAME
 from compiler.oracle import Oracle
 from compiler.random_graphs import graphs
 from emulated import aligned
@@ -19,9 +20,9 @@ from hybridgpu.backends.cpu.backend import cpu_backend
 from hybridgpu.backends.cuda.backend import CudaBackend
 from hybridgpu.compiler.ir.graph import RANDOM_STATE
 from hybridgpu.compiler.ir.verify import verify
+from hybridgpu.compiler.pass_context import PassContext
 from hybridgpu.compiler.passes.canonicalize.simplify import simplify
-from hybridgpu.compiler.passes.parameter_folding import hoist_parameter_cones
-from hybridgpu.compiler.pipeline import compile_graph
+from hybridgpu.compiler.pipeline import compile_graph, run_passes
 from hybridgpu.compiler.primitives import builder
 from hybridgpu.compiler.reference import evaluate
 from hybridgpu.compiler.target import CPU, CUDA
@@ -104,11 +105,18 @@ def made(name):
     return simplify(b.finish(found if isinstance(found, list) else [found], "g")), fixed, kept
 
 
+def folded(graph, fixed, target, kernel=True):
+    """The cut of a graph, None without one."""
+    ctx = PassContext(target, folded_inputs=frozenset(fixed), generates=lambda node: kernel)
+    run_passes([PASS_BY_NAME["parameter_folding"]], graph, ctx)
+    return ctx.folding
+
+
 @pytest.mark.parametrize("name", KEPT)
 @pytest.mark.parametrize("target", [CPU, CUDA], ids=lambda t: t.name)
 def test_what_is_kept(name, target):
     graph, fixed, kept = made(name)
-    folding = hoist_parameter_cones(graph, fixed, target, lambda node: True) if fixed else None
+    folding = folded(graph, fixed, target)
     if folding is None:
         assert not kept
         return
@@ -214,7 +222,7 @@ def test_values_that_several_read_are_kept_once():
     x, w = b.input(parse("f32[5]"), "x"), b.input(parse("f32[5]"), "w")
     s = b.tanh(w)
     graph = simplify(b.finish([x * s, b.exp(x) + s, b.sin(s) - x], "g"))
-    folding = hoist_parameter_cones(graph, {1}, CPU, lambda node: True)
+    folding = folded(graph, {1}, CPU)
     assert folding is not None and len(folding.folded_values) == 2  # tanh, and the sine of it
     assert len(folding.prelude.nodes) == 3
 
@@ -226,7 +234,7 @@ def test_long_chains_take_linear_time():
         w = b.tanh(w * 0.5)
         x = x + w
     graph = b.finish([x], "g")
-    folding = hoist_parameter_cones(graph, {1}, CPU, lambda node: True)
+    folding = folded(graph, {1}, CPU)
     assert folding is not None and len(folding.folded_values) == 6000
 
 
@@ -250,7 +258,7 @@ def test_random_graphs_in_two_parts(graph, seed):
     note(str(graph))
     small = simplify(graph)
     for target in (CPU, CUDA):
-        folding = hoist_parameter_cones(small, fixed, target, lambda node: bool(seed % 2))
+        folding = folded(small, fixed, target, bool(seed % 2))
         if folding is not None:
             verify(folding.prelude)
             verify(folding.remainder)

@@ -22,7 +22,6 @@ from hybridgpu.backends.cuda.backend import CudaBackend
 from hybridgpu.backends.cuda.driver import module_source
 from hybridgpu.backends.cuda.nvrtc import NUMERIC
 from hybridgpu.cache.package_files import kernels_folder
-from hybridgpu.compiler import pipeline
 from hybridgpu.compiler.pipeline import compile_graph
 from hybridgpu.compiler.primitives import builder
 from hybridgpu.compiler.program import KernelStep
@@ -159,13 +158,6 @@ def run(program, inputs, cuda_driver):
     return outputs
 
 
-def alone(monkeypatch, made, target):
-    """The program with the pass off."""
-    with monkeypatch.context() as m:
-        m.setattr(pipeline, "fuse_prologues", lambda plan, outputs, target: plan)
-        return compile_graph(made, target)
-
-
 def given_to(made, seed=0):
     found = []
     for a in arrays(made, seed):
@@ -182,13 +174,13 @@ def generous(monkeypatch):
     monkeypatch.setattr(prologues, "_MIN_MATRIX_ELEMENTS", 0)
 
 
-def check(made, target, cuda_driver, monkeypatch, kinds=("matmul",), seed=0):
+def check(made, target, cuda_driver, kinds=("matmul",), seed=0):
     program = compile_graph(made, target)
     assert [program.kernels[s.kernel].kind for s in program.steps] == list(kinds), program.refusals
     inputs = given_to(made, seed)
     got = run(program, inputs, cuda_driver)
     Oracle(made, inputs).check(got, target.name)
-    separate = alone(monkeypatch, made, target)
+    separate = compile_graph(made, target.changed(disabled_passes=("fuse_prologues",)))
     assert len(separate.steps) > len(program.steps)
     assert program.bytes_moved < separate.bytes_moved
     for a, b in zip(got, run(separate, inputs, cuda_driver), strict=True):
@@ -199,10 +191,10 @@ def check(made, target, cuda_driver, monkeypatch, kinds=("matmul",), seed=0):
 @pytest.mark.parametrize("made", ["left", "right", "both"])
 @pytest.mark.parametrize("producer", PRODUCERS, ids=lambda f: f.__name__)
 @pytest.mark.parametrize("target", [CPU, CUDA], ids=lambda t: t.name)
-def test_every_producer(generous, compiler, cuda_driver, monkeypatch, target, producer, made):
+def test_every_producer(generous, compiler, cuda_driver, target, producer, made):
     """Before another product for each producer and operand."""
     product = PRODUCTS[(PRODUCERS.index(producer) + ["left", "right", "both"].index(made) * 3) % 5]
-    check(graph(producer, product, made), target, cuda_driver, monkeypatch)
+    check(graph(producer, product, made), target, cuda_driver)
 
 
 @pytest.mark.parametrize(
@@ -211,8 +203,8 @@ def test_every_producer(generous, compiler, cuda_driver, monkeypatch, target, pr
     ids=lambda p: p if isinstance(p, str) else "-".join(map(str, p)),
 )  # computing both is for few rows
 @pytest.mark.parametrize("target", [CPU, CUDA], ids=lambda t: t.name)
-def test_every_product(generous, compiler, cuda_driver, monkeypatch, target, product, made):
-    check(graph(dequantised, product, made), target, cuda_driver, monkeypatch)
+def test_every_product(generous, compiler, cuda_driver, target, product, made):
+    check(graph(dequantised, product, made), target, cuda_driver)
 
 
 # -- convolutions
@@ -240,8 +232,8 @@ CONVOLUTIONS = [(1, "f32", 1), (2, "f32", 1), (2, "f64", 2), (3, "f32", 1), (1, 
     [(t, *c) for t in (CPU, CUDA) for c in CONVOLUTIONS] + [(CUDA, 2, "f16", 1)],  # a library has the CPU's of halves
     ids=lambda v: getattr(v, "name", str(v)),
 )
-def test_convolutions(generous, compiler, cuda_driver, monkeypatch, target, rank, dtype, stride):
-    check(convolution(rank, dtype, stride), target, cuda_driver, monkeypatch, ("conv",))
+def test_convolutions(generous, compiler, cuda_driver, target, rank, dtype, stride):
+    check(convolution(rank, dtype, stride), target, cuda_driver, ("conv",))
 
 
 # -- the rule

@@ -6,10 +6,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from compiler.cases import parse
+from compiler.one_pass import run_pass
 from emulated import run_program
 
 from hybridgpu.compiler.ir import Builder, Graph, Node
-from hybridgpu.compiler.passes.precision.promote_small_results import promote_small_results
 from hybridgpu.compiler.pipeline import compile_graph
 from hybridgpu.compiler.primitives import builder
 from hybridgpu.compiler.reference import Interpreter, evaluate
@@ -113,7 +113,7 @@ def test_few_numbers_are_kept_wide():
     rounded = b.cast(b.cast(root, f32) * 2.0, x.dtype)
     most = b.reduce("amax", b.reshape(root, (8, 8)), (1,))
     pairs = b.sum(b.reshape(x, (64, 16, 2)), (2,)) * 3.0
-    graph = promote_small_results(b.finish([x / root, b.neg(rounded), most, pairs]))
+    graph = run_pass("promote_small_results", b.finish([x / root, b.neg(rounded), most, pairs]), CPU)
     types = [(n.prim.name, n.dtype.short) for n in graph.nodes if n.prim.family in ("elementwise", "reduce")]
     assert sorted(types) == sorted(
         [("sum", "f32"), ("add", "f32"), ("sqrt", "f32"), ("amax", "f32"), ("mul", "f32"), ("sum", "f32")]

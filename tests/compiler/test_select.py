@@ -6,11 +6,12 @@ from __future__ import annotations
 import pytest
 from compiler.cases import parse
 
-from hybridgpu.compiler.passes.materialize import materialize
+from hybridgpu.compiler.pass_context import PassContext
+from hybridgpu.compiler.passes import materialize
 from hybridgpu.compiler.pipeline import compile_graph
 from hybridgpu.compiler.primitives import builder
 from hybridgpu.compiler.program import LibraryStep
-from hybridgpu.compiler.select import Selector, select
+from hybridgpu.compiler.select import select
 from hybridgpu.compiler.target import CPU, CUDA
 
 FAST = CUDA.with_numeric("fast")
@@ -113,10 +114,10 @@ def test_a_rewritten_graph_keeps_its_selections():
     x, w = b.input(parse("f32[8,500]"), "x"), b.input(parse("f32[500,500]"), "w")
     product = b.dot(b.slice(b.concat([x, x], 0), (1, 0), (9, 500), (1, 1)), w)
     graph = b.finish([product], "sliced")
-    selector = Selector(CPU)
-    ready = materialize(graph, selector.generates)
+    ctx = PassContext(CPU)
+    materialize.run(graph, ctx)
+    ready, selector = ctx.materialized, ctx.select
     (new,) = ready.generated
     assert ready.sources == {new: product}
     assert selector.generates(product) and not select(new, CPU).generated
-    selector.carry(ready.sources)
     assert selector(new) is selector(product)

@@ -8,12 +8,12 @@ from functools import reduce
 import numpy as np
 import pytest
 from compiler.cases import arrays, parse
+from compiler.one_pass import run_pass
 from compiler.test_graphs import fresh, on_device
 
 from hybridgpu.backends.cpu.backend import cpu_backend
 from hybridgpu.backends.cuda.backend import CudaBackend
 from hybridgpu.compiler.ir import Graph
-from hybridgpu.compiler.passes.concat.split_wide_concats import split_wide_concats
 from hybridgpu.compiler.pipeline import compile_graph
 from hybridgpu.compiler.primitives import builder
 from hybridgpu.compiler.reference import evaluate
@@ -65,7 +65,7 @@ def test_steps_of_neighbours_share_a_text(target):
 @TARGETS
 def test_few_operands_are_one_kernel(target):
     graph = joined(24, 0)
-    assert split_wide_concats(graph, target) is graph
+    assert run_pass("split_wide_concats", graph, target) is graph
     assert len(compile_graph(graph, target).steps) == 1
 
 

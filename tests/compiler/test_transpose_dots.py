@@ -9,8 +9,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from compiler.cases import arrays, parse
+from compiler.one_pass import run_pass
 
-from hybridgpu.compiler.passes.canonicalize.transpose_dots import transpose_dots
 from hybridgpu.compiler.pipeline import compile_graph
 from hybridgpu.compiler.primitives import builder
 from hybridgpu.compiler.program import LibraryStep
@@ -57,7 +57,7 @@ def test_operands_are_transposed_in_place_of_products(name, target, generated):
     b = builder()
     made = make(b, *(b.input(parse(t), f"x{k}") for k, t in enumerate(types)))
     graph = b.finish(made if isinstance(made, list) else [made])
-    found = transpose_dots(graph, target, lambda node: generated)
+    found = run_pass("transpose_dots", graph, target, generates=lambda node: generated)
     (product,) = (n for n in found.nodes if n.prim.name == "dot")
     sides = [i.prim.name for i in product.inputs]
     assert (sides == ["transpose"] * 2) is (wanted and (target is CPU or not generated))

@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from compiler.one_pass import run_pass
 
 import hybridgpu as mx
 from hybridgpu import autograd
 from hybridgpu.compiler.ir import tensor_type
-from hybridgpu.compiler.passes.pooling.pooling_backward import unroll_pooling_gradients
 from hybridgpu.compiler.pipeline import compile_graph
 from hybridgpu.compiler.primitives import builder
 from hybridgpu.compiler.reference import evaluate
@@ -152,8 +152,8 @@ def test_sums_of_what_goes_back(shape, kernel, stride, written):
     values = np.random.default_rng(0).standard_normal(g.shape).astype("f")
     for out in ([y], [cropped], [y, cropped]):
         graph = b.finish(out)
-        made = unroll_pooling_gradients(graph, CPU)
-        assert unroll_pooling_gradients(graph, CUDA) is graph
+        made = run_pass("pooling_backward", graph, CPU)
+        assert run_pass("pooling_backward", graph, CUDA) is graph
         assert ("fold" not in {node.prim.name for node in made.nodes}) == written
         for got, want in zip(evaluate(made, [values]), evaluate(graph, [values])):
             np.testing.assert_allclose(got, want, 1e-5, 1e-6)
@@ -167,7 +167,7 @@ def test_first_maxima(kernel, stride, written):
     x = b.input(tensor_type((2, 3, 16, 18), f32))
     y = b.argmax(windowed(b, x, kernel, stride, (1, 1), -2.0), axes=(0, 1))
     graph = b.finish([y])
-    made = unroll_pooling_gradients(graph, CPU)
+    made = run_pass("pooling_backward", graph, CPU)
     assert ("argmax" not in {node.prim.name for node in made.nodes}) == written
     rng = np.random.default_rng(0)
     values = rng.choice(np.array([np.nan, -np.inf, 0.0, -0.0, -2.0, 1.0], "f"), x.shape)

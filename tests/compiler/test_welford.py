@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from compiler.one_pass import run_pass
 from emulated import run_program
 
 import hybridgpu as mx
@@ -16,7 +17,6 @@ from hybridgpu.compiler.ir import Builder, Graph, Node, tensor_type
 from hybridgpu.compiler.ir.verify import verify
 from hybridgpu.compiler.passes.canonicalize.simplify import simplify
 from hybridgpu.compiler.passes.reductions import reduction_splitting, welford
-from hybridgpu.compiler.passes.reductions.welford import use_welford
 from hybridgpu.compiler.pipeline import compile_graph
 from hybridgpu.compiler.primitives import builder
 from hybridgpu.compiler.program import KernelStep, Program
@@ -79,7 +79,7 @@ def test_values_and_traffic(make: Callable[..., Graph], shape, axes, cuda_driver
     x = (np.random.default_rng(5).normal(size=shape) * 2 + 3).astype(np.float32)
     wanted = evaluate(graph, [x], wide=True)
     for target in (CPU, SMALL):
-        small = use_welford(simplify(graph), target)
+        small = run_pass("welford", simplify(graph), target)
         verify(small)
         assert len(small.nodes) > len(simplify(graph).nodes), f"{target.name}: not in parts"
         program = compile_graph(graph, target)
@@ -104,7 +104,7 @@ def test_values_and_traffic(make: Callable[..., Graph], shape, axes, cuda_driver
 def test_uneven_parts_of_contiguous_rows_on_the_cpu(shape, axes, apart):
     """They take up to four times as long as the row walked twice, and short runs are less accurate."""
     graph = simplify(statistics(shape, axes))
-    assert (len(use_welford(graph, CPU).nodes) > len(graph.nodes)) is apart
+    assert (len(run_pass("welford", graph, CPU).nodes) > len(graph.nodes)) is apart
 
 
 @pytest.mark.parametrize(
@@ -124,7 +124,7 @@ def test_uneven_parts_of_contiguous_rows_on_the_cpu(shape, axes, apart):
 )
 def test_what_caches_keep_is_in_no_parts(make, shape, axes, apart):
     graph = simplify(make(shape, axes))
-    assert (len(use_welford(graph, CPU).nodes) > len(graph.nodes)) is apart
+    assert (len(run_pass("welford", graph, CPU).nodes) > len(graph.nodes)) is apart
 
 
 @pytest.mark.parametrize(
@@ -172,7 +172,7 @@ def test_halves_are_left_alone(cuda_driver, small_caches):
     x = (np.random.default_rng(7).normal(size=(5, 40000)) + 20).astype(np.float16)
     wide = x.astype(np.float64)
     for target in (CPU, SMALL.changed(launch_seconds=1.0)):
-        assert use_welford(graph, target) is graph
+        assert run_pass("welford", graph, target) is graph
         program = compile_graph(graph, target)
         mean, variance = run_program(program, [x], cuda_driver, exact=False)
         np.testing.assert_allclose(mean[:, 0], wide.mean(axis=1), rtol=2e-3)  # (1 over the length is a half, too)

@@ -161,6 +161,19 @@ class Graph:
     def __repr__(self) -> str:
         return f"<graph {self.name} of {len(self.nodes)} nodes>"
 
+    def equals(self, other: Graph) -> bool:
+        """Whether ``other`` has the same nodes in the same order, provenance aside."""
+        if len(self.nodes) != len(other.nodes):
+            return False
+        mine = {n: k for k, n in enumerate(self.nodes)}
+        theirs = {n: k for k, n in enumerate(other.nodes)}
+        for x, y in zip(self.nodes, other.nodes, strict=True):
+            if x.prim is not y.prim or x.type is not y.type or x.params != y.params:
+                return False
+            if [mine[i] for i in x.inputs] != [theirs[i] for i in y.inputs]:
+                return False
+        return [mine[o] for o in self.outputs] == [theirs[o] for o in other.outputs]
+
     def uses(self) -> dict[Node, list[Node]]:
         """Node -> its consumers, once per operand position."""
         table: dict[Node, list[Node]] = {n: [] for n in self.nodes}

@@ -8,8 +8,9 @@ whatever computes the elements.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from math import prod
+from typing import TYPE_CHECKING
 
 from ...core.dataclass import dataclass
 from ..ir.graph import Builder, Graph, Node
@@ -19,6 +20,9 @@ from ..primitives import TABLE
 from ..primitives.conv import is_forward
 from ..primitives.views import PERMUTING_VIEWS, RESHAPES, strip_views
 
+if TYPE_CHECKING:
+    from ..pass_context import PassContext
+
 __all__ = [
     "PRODUCTS",
     "SCATTERS",
@@ -26,9 +30,9 @@ __all__ = [
     "as_strided",
     "batch_channel_swapped",
     "is_fusible",
-    "materialize",
     "matrix_strides",
     "readable_without_copy",
+    "run",
 ]
 
 PRODUCTS = ("dot", "gemm_bias")  #: primitives that take their first two operands strided
@@ -41,10 +45,12 @@ class Materialized:
     """A graph whose outputs all compute, and the types its outputs are seen under.
 
     Attributes:
+        source: without the copies.
         generated: the products, convolutions and scatters that kernels compute.
         sources: the node of the graph before for which each product, convolution and scatter stands.
     """
 
+    source: Graph
     graph: Graph
     output_types: tuple[TensorType, ...]
     generated: frozenset[Node]
@@ -108,21 +114,12 @@ def batch_channel_swapped(conv: Node, operand: Node) -> Node | None:
     return node if fits else None
 
 
-def materialize(
-    graph: Graph,
-    wants_kernel: Callable[[Node], bool],
-    reads_planes: Callable[[Node], tuple[bool, bool] | None] = lambda node: None,
-    swaps: bool = False,
-) -> Materialized:
-    """Insert copies for outputs and library operands.
+def run(graph: Graph, ctx: PassContext) -> Graph:
+    """``graph`` with copies for outputs and library operands, of which ``ctx.materialized`` tells.
 
-    Args:
-        wants_kernel: function (dot, conv or scatter node) -> True if a kernel is generated for it (that of a dot
-            takes strided operands); otherwise a library takes them.
-        reads_planes: function (conv node) -> if its kernel reads whole planes through arranging views, for both
-            operands whether they are copied with batch and channels exchanged; else None.
-        exchanges: a library's convolution takes operands whose first two axes are exchanged.
+    The kernel of a dot takes strided operands, and that of some convolutions whole planes through views that permute.
     """
+    swaps = ctx.target.name == "cuda"  # its libraries take operands of convolutions whose first two axes are exchanged
     b = Builder(TABLE)
     new: dict[Node, Node] = {}
     dots: set[Node] = set()
@@ -135,7 +132,7 @@ def materialize(
         b.prov = node.prov
         inputs = [new[i] for i in node.inputs]
         if node.prim.name in PRODUCTS:
-            generated = node.prim.name == "dot" and wants_kernel(node)
+            generated = node.prim.name == "dot" and ctx.generates(node)
             inputs = [i if readable_without_copy(node, k, i, generated) else _copy(b, i) for k, i in enumerate(inputs)]
             turned = 1 if generated else 2
             inputs[:turned] = [_transposed_copy(b, i) for i in inputs[:turned]]
@@ -144,8 +141,8 @@ def materialize(
                 dots.add(new[node])
             sources[new[node]] = node
             continue
-        if node.prim.name == "conv" and wants_kernel(node):
-            copied = reads_planes(node)
+        if node.prim.name == "conv" and ctx.generates(node):
+            copied = ctx.select.copied_planes(node)
             if copied is not None:
                 pairs = zip(inputs, copied, strict=True)
                 inputs = [_swapped_copy(b, i) if copy else _materialize_source(b, i) for i, copy in pairs]
@@ -155,7 +152,7 @@ def materialize(
             dots.add(new[node])
             sources[new[node]] = node
             continue
-        if node.prim.name in SCATTERS and wants_kernel(node):
+        if node.prim.name in SCATTERS and ctx.generates(node):
             if (
                 node.prim.name == "scatter_set"
                 and inputs[0].prim.name != "full"
@@ -188,12 +185,16 @@ def materialize(
         outputs[node] = None
     finished = b.finish(list(outputs), graph.name)
     nodes = set(finished.nodes)
-    return Materialized(
+    materialized = Materialized(
+        graph,
         finished,
         tuple(o.type for o in graph.outputs),
         frozenset(d for d in dots if d in nodes),
         {n: old for n, old in sources.items() if n in nodes},
     )
+    ctx.materialized = materialized
+    ctx.select.carry(materialized.sources)
+    return finished
 
 
 def readable_without_copy(node: Node, k: int, operand: Node, generated: bool = False) -> bool:

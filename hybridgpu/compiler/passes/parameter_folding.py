@@ -13,6 +13,7 @@ reading it, and against the memory that it takes.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from typing import TYPE_CHECKING
 
 from ...core.dataclass import dataclass
 from ..cost import node_operations, seconds
@@ -22,7 +23,10 @@ from ..primitives.views import RESHAPES, SIMPLE_VIEWS, strip_views
 from ..target import Target
 from .materialize import as_strided, is_fusible, readable_without_copy
 
-__all__ = ["FOLD_REASON", "Folding", "hoist_parameter_cones"]
+if TYPE_CHECKING:
+    from ..pass_context import PassContext
+
+__all__ = ["FOLD_REASON", "Folding", "run"]
 
 FOLD_REASON = "kept_for"  #: parameter of a copy: why its memory is worth keeping
 _STORED = "every call would write it to memory"
@@ -56,32 +60,29 @@ class _FoldCandidate:
     stored: bool
 
 
-def hoist_parameter_cones(
-    graph: Graph, fixed: Collection[int], target: Target, wants_kernel: Callable[[Node], bool]
-) -> Folding | None:
-    """Cut what is worth keeping off ``graph``; None if nothing is.
-
-    Args:
-        fixed: positions of the inputs that rarely change.
-        wants_kernel: function (dot or conv node) -> True if a kernel is generated for it.
-    """
-    constant = constant_nodes(graph, fixed)
+def run(graph: Graph, ctx: PassContext) -> Graph:
+    """The remainder of ``graph`` without what is worth keeping; where there is such, ``ctx.folding`` is the cut."""
+    constant = constant_nodes(graph, ctx.folded_inputs)
     kept: dict[Node, str] = {}
-    for use in _candidates(graph, constant, wants_kernel):
+    for use in _candidates(graph, constant, ctx.generates):
         if use.node not in kept:
-            why = _why_hoist(use, kept, target)
+            why = _why_hoist(use, kept, ctx.target)
             if why:
                 kept[use.node] = why
-    return _partition(graph, kept) if kept else None
+    if not kept:
+        return graph
+    ctx.folding = _partition(graph, kept)
+    ctx.pinned_inputs |= {len(graph.inputs) + k for k in range(len(kept))}
+    return ctx.folding.remainder
 
 
-def _candidates(graph: Graph, constant: set[Node], wants_kernel: Callable[[Node], bool]) -> list[_FoldCandidate]:
+def _candidates(graph: Graph, constant: set[Node], generates: Callable[[Node], bool]) -> list[_FoldCandidate]:
     """Where the rest of the graph reads something constant, operands before what is computed from them."""
     found: dict[Node, bool] = {}
     for node in graph.nodes:
         if node in constant or not any(i in constant for i in node.inputs):
             continue
-        generated = node.prim.name in ("dot", "conv") and wants_kernel(node)
+        generated = node.prim.name in ("dot", "conv") and generates(node)
         for k, operand in enumerate(node.inputs):
             if operand not in constant:
                 continue

@@ -15,14 +15,17 @@ In the graph a packed product is one product for each panel. The copy of the wei
 from __future__ import annotations
 
 from collections.abc import Collection
+from typing import TYPE_CHECKING
 
 from ..ir.graph import Builder, Graph, Node, constant_nodes
 from ..primitives import TABLE
-from ..target import Target
 from .parameter_folding import FOLD_REASON
 from .rewrite import rewrite
 
-__all__ = ["MAX_PANEL_ROWS", "PANEL_ROW_BYTES", "prepack_weights"]
+if TYPE_CHECKING:
+    from ..pass_context import PassContext
+
+__all__ = ["MAX_PANEL_ROWS", "PANEL_ROW_BYTES", "run"]
 
 PANEL_ROW_BYTES = (512, 256)  #: bytes of a panel's row: of wide ones, of narrow ones
 MAX_PANEL_ROWS = 2048  #: rows of a panel, at most: it is read again for every few rows of the other operand
@@ -33,17 +36,13 @@ _MAX_MULTIPLICATIONS = (
 )  #: multiplications, at most, beside more rows: a library's threads compute larger products
 
 
-def prepack_weights(graph: Graph, fixed: Collection[int], target: Target) -> Graph:
-    """``graph`` with packed weights in its products, where ``target`` gains by it.
-
-    Args:
-        fixed: positions of the inputs that rarely change.
-    """
-    if not target.panels:
+def run(graph: Graph, ctx: PassContext) -> Graph:
+    """``graph`` with packed weights in its products, where the target gains by it."""
+    if not ctx.target.panels:
         return graph
-    constant = constant_nodes(graph, fixed)
+    constant = constant_nodes(graph, ctx.folded_inputs)
     dots = (n for n in graph.nodes if n.prim.name == "dot")
-    chosen = {n: width for n in dots if (width := _panel_columns(n, constant, target.numeric == "fast"))}
+    chosen = {n: width for n in dots if (width := _panel_columns(n, constant, ctx.target.numeric == "fast"))}
     if not chosen:
         return graph
 

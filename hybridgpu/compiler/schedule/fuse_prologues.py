@@ -27,9 +27,10 @@ from .prologue import ComputedOperand, computed_operand, panel_columns, panel_ro
 from .runtime_args import reduces_outermost
 
 if TYPE_CHECKING:
+    from ..pass_context import PassContext
     from ..select import Selector
 
-__all__ = ["fuse_prologues"]
+__all__ = ["run"]
 
 _MAX_STRIDED_BYTES, _MAX_STRIDED_BYTES_GPU = (
     0,
@@ -49,13 +50,9 @@ class _Use:
     node: Node  #: what of the operand lies in memory
 
 
-def fuse_prologues(plan: FusionPlan, outputs: frozenset[Node], target: Target, select: Selector) -> FusionPlan:
-    """``plan`` with operands computed by the products that read them, where that pays.
-
-    Args:
-        outputs: the results of the graph, which stay in memory.
-        select: the kinds of the graph's kernels.
-    """
+def run(plan: FusionPlan, ctx: PassContext) -> FusionPlan:
+    """``plan`` with operands computed by the products that read them, where that pays."""
+    outputs, target = ctx.outputs, ctx.target
     readers = plan.readers()
     settled: dict[Node, list[Group]] = {}
     refused: list[Refusal] = []
@@ -66,7 +63,7 @@ def fuse_prologues(plan: FusionPlan, outputs: frozenset[Node], target: Target, s
         if producer.scatter is not None:
             continue
         stored = [n for n in producer.index_of if n in outputs or n in readers]
-        uses = [u for n in stored for g in readers.get(n, ()) for u in _uses(g, n, select)]
+        uses = [u for n in stored for g in readers.get(n, ()) for u in _uses(g, n, ctx.select)]
         if not uses:
             continue
         why = _refusal(producer, stored, uses, readers, outputs, target)

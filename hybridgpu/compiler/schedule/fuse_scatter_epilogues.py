@@ -9,6 +9,7 @@ a gradient plus another one, scaled, or clipped.
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from ..ir.graph import Node
 from ..ir.indexing import linearize
@@ -16,15 +17,15 @@ from ..passes.fuse import FusionPlan, Group
 from ..passes.fuse.group import label, label_pair, row_major_vars
 from ..target import Target
 
-__all__ = ["fuse_scatter_epilogues"]
+if TYPE_CHECKING:
+    from ..pass_context import PassContext
+
+__all__ = ["run"]
 
 
-def fuse_scatter_epilogues(plan: FusionPlan, outputs: frozenset[Node], target: Target) -> FusionPlan:
-    """``plan`` with what follows scatters in their kernels, where that is elementwise over their tables.
-
-    Args:
-        outputs: the results of the graph, which stay in memory.
-    """
+def run(plan: FusionPlan, ctx: PassContext) -> FusionPlan:
+    """``plan`` with what follows scatters in their kernels, where that is elementwise over their tables."""
+    outputs, target = ctx.outputs, ctx.target
     readers = plan.readers()
     joined: dict[Node, Group] = {}
     refused: dict[Node, str] = {}

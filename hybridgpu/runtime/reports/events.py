@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...base import MXNetError
-from ...compiler.program import KernelStep
+from ...compiler.program import KernelStep, Program
 from ...core.dataclass import dataclass, field
 from ...core.fork_safe_lock import Lock
 from ...core.name_table import NameTable
@@ -195,6 +195,7 @@ class Dumper:
 
     def __init__(self, name: str, names: NameTable) -> None:
         self._names = names
+        self._written = ""
         root = dump_folder()
         self.folder: Path | None = None
         if root:
@@ -216,35 +217,51 @@ class Dumper:
     def __call__(self, stage: str, value: Any) -> None:
         if self.folder is None:
             return
-        named = self._names
-        if stage == "04_groups":
-            lines = []
-            for g in value.groups:
-                members = ", ".join(n.prim.name for n in (g.index_of or [g.library]))
-                lines.append(
-                    f"group {g.serial} level {g.level} domain {[v.extent for v in g.vars]} reduced {[v.extent for v in g.reduced]}: {members}"
-                )
-            lines += [f"not fused {c.producer!r} | {c.consumer!r} [{c.rule}] {c.reason}" for c in value.refusals]
-            self.write(f"{stage}.txt", named("\n".join(lines) + "\n"))
-        elif stage == "05_kernels":
-            self.write(
-                f"{stage}.txt",
-                named("\n".join(f"{k.kind} {k.summary} {k.choice} extents {k.extents}" for k in value) + "\n"),
-            )
-        elif stage == "06_program":
-            value = value.renamed(named)
-            self.write(
-                "06_plan.json",
-                json.dumps(
-                    {k: v for k, v in asdict(value).items() if k not in ("source", "kernels", "graph")}, indent=1
-                ),
-            )
-            ending = "cpp" if value.target == "cpu" else "cu"
-            if value.source:
-                self.write(f"program.{ending}", value.source)
-            for k in value.kernels:
-                self.write(f"kernel_{k.name}.{ending}", annotated(k.text, k.operators))
-        else:
-            from ...compiler.ir.text import align_comments
+        if isinstance(value, Program):
+            self._write_program(value.renamed(self._names))
+            return
+        from ...compiler.ir.text import align_comments
 
-            self.write(f"{stage}.txt", align_comments(named(str(value))))
+        text = align_comments(self._names(_stage_text(value)))
+        if text == self._written:
+            return  # the pass did nothing
+        number = _stage_number(stage)
+        self.write(f"{number:02}_{stage}.txt" if number else f"{stage}.txt", text)
+        if number:
+            self._written = text
+
+    def _write_program(self, program: Program) -> None:
+        self.write("passes.txt", "".join(f"{record}\n" for record in program.passes))
+        plan = {k: v for k, v in asdict(program).items() if k not in ("source", "kernels", "graph", "passes")}
+        self.write("plan.json", json.dumps(plan, indent=1))
+        ending = "cpp" if program.target == "cpu" else "cu"
+        if program.source:
+            self.write(f"program.{ending}", program.source)
+        for k in program.kernels:
+            self.write(f"kernel_{k.name}.{ending}", annotated(k.text, k.operators))
+
+
+def _stage_number(stage: str) -> int:
+    """The position of a pass in the compiler's table, behind the lowered graph; 0 for what no pass gives."""
+    from ...compiler.pipeline import PASSES
+
+    return ["lowered", *(p.name for p in PASSES)].index(stage) + 1 if stage != "prelude" else 0
+
+
+def _stage_text(value: Any) -> str:
+    """A graph, the groups of a plan, or kernels."""
+    from ...compiler.passes.fuse import FusionPlan
+
+    if isinstance(value, FusionPlan):
+        lines = []
+        for g in value.groups:
+            members = ", ".join(n.prim.name for n in (g.index_of or [g.library]) if n)
+            lines.append(
+                f"group {g.serial} level {g.level} domain {[v.extent for v in g.vars]} reduced {[v.extent for v in g.reduced]}: {members}"
+            )
+        lines += [f"not fused {c.producer!r} | {c.consumer!r} [{c.rule}] {c.reason}" for c in value.refusals]
+    elif isinstance(value, list):
+        lines = [f"{k.kind} {k.summary} {k.choice} extents {k.extents}" for _, k in value if k]
+    else:
+        return str(value)
+    return "\n".join(lines) + "\n"

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -26,7 +27,10 @@ from ..recompute_hints import NO_RECOMPUTE
 from ..rewrite import rewrite
 from . import conv_rewrites
 
-__all__ = ["simplify"]
+if TYPE_CHECKING:
+    from ...pass_context import PassContext
+
+__all__ = ["run", "simplify"]
 
 Rule = Callable[[Builder, Node, Sequence[Node]], Node | None]
 RULES: dict[str, list[Rule]] = {}
@@ -41,6 +45,11 @@ def rule(*names: str) -> Callable[[Rule], Rule]:
         return function
 
     return register
+
+
+def run(graph: Graph, ctx: PassContext) -> Graph:
+    """The pass."""
+    return simplify(graph)
 
 
 def simplify(graph: Graph) -> Graph:

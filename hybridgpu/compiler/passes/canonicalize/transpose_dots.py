@@ -9,28 +9,26 @@ its own. On a GPU a generated kernel stores through tiles, but what a library le
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from ...ir.graph import Builder, Graph, Node
-from ...target import Target
 from ..rewrite import rewrite
 from .simplify import simplify
 
-__all__ = ["transpose_dots"]
+if TYPE_CHECKING:
+    from ...pass_context import PassContext
+
+__all__ = ["run"]
 
 
-def transpose_dots(graph: Graph, target: Target, wants_kernel: Callable[[Node], bool]) -> Graph:
-    """``graph`` with transposed operands in place of transposed products.
-
-    Args:
-        wants_kernel: function (dot node) -> True if a kernel is generated for it, which on a GPU needs no such change.
-    """
+def run(graph: Graph, ctx: PassContext) -> Graph:
+    """``graph`` with transposed operands in place of transposed products."""
     uses = Counter([*(i for n in graph.nodes for i in n.inputs), *graph.outputs])
     found = {
         n for n in graph.nodes if _is_matrix_transpose(n) and n.inputs[0].prim.name == "dot" and uses[n.inputs[0]] == 1
     }
-    if target.name != "cpu":
-        found = {n for n in found if not wants_kernel(n.inputs[0])}
+    if ctx.target.name != "cpu":  # a generated kernel needs no such change there
+        found = {n for n in found if not ctx.generates(n.inputs[0])}
     if not found:
         return graph
 

@@ -13,7 +13,9 @@ nothing, such as arguments, are copied by kernels of their own.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import replace
 from math import prod
+from typing import TYPE_CHECKING
 
 from ....core.dataclass import dataclass
 from ...cost import seconds
@@ -27,7 +29,10 @@ from ..fuse import FusionPlan, Group, Refusal
 from ..fuse.group import label_pair
 from ..materialize import PRODUCTS, SCATTERS, Materialized
 
-__all__ = ["BufferSlice", "concat_slices", "elide_concats"]
+if TYPE_CHECKING:
+    from ...pass_context import PassContext
+
+__all__ = ["BufferSlice", "concat_slices", "run"]
 
 #: bytes of a part that are neighbours, at least: memory is written in sectors of so many
 _MIN_RUN_BYTES = GpuConstants.sector_bytes
@@ -140,7 +145,15 @@ class _Candidate:
         return sum(g.bytes for g in self.savings.values())
 
 
-def elide_concats(
+def run(plan: FusionPlan, ctx: PassContext) -> FusionPlan:
+    """The plan of ``ctx.materialized`` with zero-copy concats, where they save something: then that is another graph."""
+    assert ctx.materialized is not None
+    ready, fuse_again, donated = ctx.materialized, ctx.fuse_again, frozenset(ctx.donated)
+    ctx.materialized, plan = _elide_concats(ready, plan, fuse_again, ctx.target, donated)
+    return plan
+
+
+def _elide_concats(
     ready: Materialized,
     plan: FusionPlan,
     fuse_again: Callable[[Materialized], FusionPlan],
@@ -180,7 +193,9 @@ def elide_concats(
             if _seconds(other.graph, found, target) >= _seconds(ready.graph, plan, target):
                 break
             # (parts may be joins, too)
-            return elide_concats(other, FusionPlan(found.groups, found.refusals + refused), fuse_again, target, donated)
+            return _elide_concats(
+                other, FusionPlan(found.groups, found.refusals + refused), fuse_again, target, donated
+            )
         for join, k in failed:
             del join.savings[k]
         joins = [j for j in joins if j.pays(target)]
@@ -336,7 +351,8 @@ def _rewrite(
     graph = b.finish([strip_views(new[o], RESHAPES) for o in ready.graph.outputs], ready.graph.name)
     left = set(graph.nodes)
     sources = {new[n]: n for n in ready.sources if new[n] in left}
-    return Materialized(graph, ready.output_types, frozenset(new[n] for n in ready.generated) & left, sources), parts
+    generated = frozenset(new[n] for n in ready.generated) & left
+    return replace(ready, graph=graph, generated=generated, sources=sources), parts
 
 
 def _is_sole_use(stored: Node, whole: Node, k: int, uses: dict[Node, list[Node]], outputs: Collection[Node]) -> bool:

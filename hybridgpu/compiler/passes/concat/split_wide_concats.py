@@ -8,22 +8,26 @@ for as many addresses. So runs of operands are concatenated in memory first. Eac
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from ...ir.graph import Builder, Graph, Node
 from ...primitives import TABLE
-from ...target import Target
 from ..recompute_hints import NO_RECOMPUTE
 from ..rewrite import rewrite
 
-__all__ = ["split_wide_concats"]
+if TYPE_CHECKING:
+    from ...pass_context import PassContext
+
+__all__ = ["run"]
 
 #: operands that one kernel concatenates: loops are split for the first, the others are tested for
 _MAX_OPERANDS = {"cpu": 64, "cuda": 24}
 _OPERANDS_PER_STEP = {"cpu": 32, "cuda": 12}
 
 
-def split_wide_concats(graph: Graph, target: Target) -> Graph:
-    """``graph`` without concats of more operands than a kernel of ``target`` can take."""
-    most, step = _MAX_OPERANDS[target.name], _OPERANDS_PER_STEP[target.name]
+def run(graph: Graph, ctx: PassContext) -> Graph:
+    """``graph`` without concats of more operands than a kernel of the target can take."""
+    most, step = _MAX_OPERANDS[ctx.target.name], _OPERANDS_PER_STEP[ctx.target.name]
     if not any(n.prim.name == "concat" and len(n.inputs) > most for n in graph.nodes):
         return graph
 

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from functools import partial
 from itertools import takewhile
 from math import prod
+from typing import TYPE_CHECKING
 
 from ....core.dataclass import dataclass
 from ...cost import seconds
@@ -22,7 +23,6 @@ from ...ir.graph import Graph, Node
 from ...ir.indexing import Expr, Index, Var, all_vars, linearize, of_var
 from ...primitives.views import RESHAPES, strip_views
 from ...size_buckets import bucket, bucket_scale
-from ...target import Target
 from ..materialize import PRODUCTS, SCATTERS, batch_channel_swapped, is_fusible
 from ..recompute_hints import ALWAYS_RECOMPUTE, NO_RECOMPUTE, NO_RECOMPUTE_REASONS
 from .conv_pool import why_not_pooled
@@ -38,9 +38,12 @@ from .recompute import (
     recompute_inputs,
 )
 from .row_pattern import reaches_reduction
-from .state import LaneUtilization, LibraryReason, State
+from .state import State
 
-__all__ = ["FusionPlan", "fuse"]
+if TYPE_CHECKING:
+    from ...pass_context import PassContext
+
+__all__ = ["FusionPlan", "run"]
 
 _MIN_CONTIGUOUS_RUN = 256  #: CPU: contiguous elements of a row that are worth one more pass over it
 _MIN_WIDE_CONCAT = 3  #: CPU: operands of a concat from which on reductions read it from memory
@@ -62,24 +65,11 @@ class FusionPlan:
         return readers
 
 
-def fuse(
-    graph: Graph,
-    target: Target,
-    generated: frozenset[Node] = frozenset(),
-    library_reason: LibraryReason = lambda node: "",
-    lane_utilization: LaneUtilization = lambda group, node, index: 1.0,
-) -> FusionPlan:
-    """Partition the nodes of ``graph`` that compute into groups.
-
-    Args:
-        graph: every output is a node that computes (see ``materialize``).
-        target: limits and costs.
-        generated: the matrix products, convolutions and scatters for which a kernel is generated; others go to a
-            library.
-        library_reason: a library's node -> why it does not compute what follows, in words; '' if there is none.
-        lane_utilization: the fraction of a vector's lanes that loops over windows use.
-    """
-    state = State(graph, target, generated, set(graph.outputs), library_reason, lane_utilization)
+def run(graph: Graph, ctx: PassContext) -> FusionPlan:
+    """Partition the nodes of ``graph`` that compute into groups; every output is one (see ``materialize``)."""
+    target = ctx.target
+    generated = ctx.materialized.generated if ctx.materialized is not None else frozenset()
+    state = State(graph, target, generated, set(graph.outputs), ctx.library_reason(graph), ctx.lane_utilization(graph))
     for node in reversed(graph.nodes):
         if node.prim.family in ("leaf", "view"):
             continue

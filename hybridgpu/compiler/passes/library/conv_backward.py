@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import prod
+from typing import TYPE_CHECKING
 
 from ...ir.graph import Builder, Graph, Node
 from ...primitives import TABLE
@@ -19,16 +20,15 @@ from ...primitives.conv import flip_weight, is_forward
 from ..canonicalize.simplify import simplify
 from ..rewrite import rewrite
 
-__all__ = ["match_conv_backward"]
+if TYPE_CHECKING:
+    from ...pass_context import PassContext
+
+__all__ = ["run"]
 
 
-def match_conv_backward(graph: Graph, wants_kernel: Callable[[Node], bool]) -> Graph:
-    """``graph`` with ``conv_backward_filter`` and ``conv_backward_data`` in place of derivatives that a library computes.
-
-    Args:
-        wants_kernel: function (conv node) -> True if a kernel is generated for it.
-    """
-    found = {n: made for n in graph.nodes if (made := _match(n)) is not None and not wants_kernel(n)}
+def run(graph: Graph, ctx: PassContext) -> Graph:
+    """``graph`` with ``conv_backward_filter`` and ``conv_backward_data`` in place of derivatives that a library computes."""
+    found = {n: made for n in graph.nodes if (made := _match(n)) is not None and not ctx.generates(n)}
     if not found:
         return graph
 

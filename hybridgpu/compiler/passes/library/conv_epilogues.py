@@ -10,6 +10,7 @@ A scaled weight is rounded once more, and cuDNN's relu makes 0 of NaN, so both a
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from typing import TYPE_CHECKING
 
 from ....core.dataclass import dataclass
 from ...ir.graph import Builder, Graph, Node, constant_nodes
@@ -21,7 +22,10 @@ from ..materialize import is_fusible
 from ..rewrite import rewrite
 from .gemm_epilogues import Uses, broadcast_source, is_zero, read_from_memory, sole_reader
 
-__all__ = ["fuse_conv_epilogues", "why_not_fused"]
+if TYPE_CHECKING:
+    from ...pass_context import PassContext
+
+__all__ = ["run", "why_not_fused"]
 
 _MAX_ELEMENTS = (1 << 31) - 1  #: elements that cuDNN can count
 _Predicate = Callable[[Node], bool]
@@ -39,23 +43,18 @@ class _Epilogue:
     relu: bool
 
 
-def fuse_conv_epilogues(graph: Graph, target: Target, wants_kernel: _Predicate, constant: frozenset[int]) -> Graph:
-    """``graph`` with ``conv_bias_act`` in place of convolutions and what follows them, where ``target`` gains by it.
-
-    Args:
-        wants_kernel: function (conv node) -> True if a kernel is generated for it, which takes any epilogue.
-        constant: positions of inputs whose values rarely change.
-    """
-    if not target.library_convolutions:
+def run(graph: Graph, ctx: PassContext) -> Graph:
+    """``graph`` with ``conv_bias_act`` in place of convolutions and what follows them, where the target gains by it."""
+    if not ctx.target.library_convolutions:
         return graph
-    convs = [n for n in graph.nodes if n.prim.name == "conv" and not wants_kernel(n)]
+    convs = [n for n in graph.nodes if n.prim.name == "conv" and not ctx.generates(n)]  # a kernel takes any epilogue
     if not convs:
         return graph
-    known = constant_nodes(graph, constant)
+    known = constant_nodes(graph, ctx.folded_inputs)
     uses, outputs = graph.uses(), frozenset(graph.outputs)
     found: dict[Node, _Epilogue] = {}
     for conv in convs:
-        match = _match(conv, uses, outputs, target.numeric == "fast", wants_kernel, known)
+        match = _match(conv, uses, outputs, ctx.target.numeric == "fast", ctx.generates, known)
         if not isinstance(match, str):
             found[match[0]] = match[1]
 

@@ -8,17 +8,19 @@ documented, so it is used in the numeric mode 'fast' alone. (Convolutions: conv_
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from ....core.dataclass import dataclass
 from ...ir.graph import Builder, Graph, Node
 from ...primitives import TABLE
 from ...primitives.views import SIMPLE_VIEWS, strip_views
-from ...target import Target
 from ..materialize import as_strided, is_fusible
 from ..rewrite import rewrite
 
-__all__ = ["Uses", "broadcast_source", "fuse_gemm_epilogues", "is_zero", "read_from_memory", "sole_reader"]
+if TYPE_CHECKING:
+    from ...pass_context import PassContext
+
+__all__ = ["Uses", "broadcast_source", "is_zero", "read_from_memory", "run", "sole_reader"]
 
 Uses = dict[Node, list[Node]]  #: node -> what reads it
 
@@ -32,20 +34,16 @@ class _Epilogue:
     relu: bool
 
 
-def fuse_gemm_epilogues(graph: Graph, target: Target, wants_kernel: Callable[[Node], bool]) -> Graph:
-    """``graph`` with ``gemm_bias`` in place of products and what follows them, where ``target`` gains by it.
-
-    Args:
-        wants_kernel: function (dot node) -> True if a kernel is generated for it, which takes any epilogue.
-    """
-    if not target.library_epilogues:
+def run(graph: Graph, ctx: PassContext) -> Graph:
+    """``graph`` with ``gemm_bias`` in place of products and what follows them, where the target gains by it."""
+    if not ctx.target.library_epilogues:
         return graph
     uses = graph.uses()
     outputs = frozenset(graph.outputs)
     found: dict[Node, _Epilogue] = {}
     for node in graph.nodes:
-        if node.prim.name == "dot" and node.dtype.is_float and not wants_kernel(node):
-            match = _match(node, uses, outputs, target.numeric == "fast")
+        if node.prim.name == "dot" and node.dtype.is_float and not ctx.generates(node):  # a kernel takes any epilogue
+            match = _match(node, uses, outputs, ctx.target.numeric == "fast")
             if match is not None:
                 found[match[0]] = match[1]
     if not found:

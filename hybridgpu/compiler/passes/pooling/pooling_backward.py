@@ -13,16 +13,19 @@ from collections.abc import Callable, Sequence
 from functools import reduce
 from itertools import product
 from math import prod
+from typing import TYPE_CHECKING
 
 from ....core.dtypes import bool_, i32
 from ...ir.graph import Builder, Graph, Node
 from ...primitives import TABLE
-from ...target import Target
 from ..canonicalize.simplify import simplify
 from ..recompute_hints import ALWAYS_RECOMPUTE, NO_RECOMPUTE
 from ..rewrite import rewrite
 
-__all__ = ["unroll_pooling_gradients"]
+if TYPE_CHECKING:
+    from ...pass_context import PassContext
+
+__all__ = ["run"]
 
 _MAX_WINDOW = 32  #: places of a window, …
 _MAX_STRIDE = 4  #: … and its stride along an axis, up to which sums are written out
@@ -33,9 +36,9 @@ _MAX_COMPARED, _MAX_NARROW_EXTENT = (
 _MAX_PHASES = 8  #: remainders of all axes together
 
 
-def unroll_pooling_gradients(graph: Graph, target: Target) -> Graph:
+def run(graph: Graph, ctx: PassContext) -> Graph:
     """``graph`` with argmaxes and folds of small windows unrolled."""
-    if target.name != "cpu" or not any(_is_fold_sum(n) or _is_window_argmax(n) for n in graph.nodes):
+    if not any(_is_fold_sum(n) or _is_window_argmax(n) for n in graph.nodes):
         return graph
 
     def rule(b: Builder, node: Node, new: dict[Node, Node]) -> Node | None:

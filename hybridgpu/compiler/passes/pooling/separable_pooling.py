@@ -13,18 +13,22 @@ on how many images there are. Sums of halves are left alone: those of rows would
 from __future__ import annotations
 
 from math import prod
+from typing import TYPE_CHECKING
 
 from ...ir.graph import Builder, Graph, Node
 from ..rewrite import rewrite
 
-__all__ = ["separate_pooling"]
+if TYPE_CHECKING:
+    from ...pass_context import PassContext
+
+__all__ = ["run"]
 
 _MIN_WINDOW = 16  #: elements of a window, …
 _MIN_ROW = 3  #: … and of its rows, from which on it is worth it
 _MIN_SHARING = 1.5  #: windows, on average, that a row belongs to
 
 
-def separate_pooling(graph: Graph) -> Graph:
+def run(graph: Graph, ctx: PassContext) -> Graph:
     """``graph`` with maxima, minima and sums over windows in two steps, where that is faster."""
     found = {n for n in graph.nodes if _separable(n)}
     if not found:

@@ -10,14 +10,17 @@ such values are written to memory once, and both the reduction and the compariso
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from ...ir.graph import Builder, Graph, Node, reachable
 from ...primitives import TABLE
-from ...target import Target
 from ..recompute_hints import NO_RECOMPUTE
 from ..rewrite import rewrite
 
-__all__ = ["EXTREMA", "bits_may_change", "comparisons", "extrema_operands", "materialize_compared", "value_source"]
+if TYPE_CHECKING:
+    from ...pass_context import PassContext
+
+__all__ = ["EXTREMA", "bits_may_change", "comparisons", "extrema_operands", "run", "value_source"]
 
 EXTREMA = ("amax", "amin")
 _COMPARISONS = frozenset({"eq", "ne", "lt", "le", "gt", "ge"})
@@ -88,11 +91,11 @@ def extrema_operands(graph: Graph) -> set[Node]:
     return found
 
 
-def materialize_compared(graph: Graph, target: Target) -> Graph:
+def run(graph: Graph, ctx: PassContext) -> Graph:
     """``graph`` with values that are compared with their own extremum in memory, where their bits might else differ."""
     if all(n.prim.name not in EXTREMA for n in graph.nodes):
         return graph
-    pairs, change = comparisons(graph), bits_may_change(target.numeric == "strict")
+    pairs, change = comparisons(graph), bits_may_change(ctx.target.numeric == "strict")
     wanted = set()
     for node in graph.nodes:
         if node.prim.name in EXTREMA and node in pairs:

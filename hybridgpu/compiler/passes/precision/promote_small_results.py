@@ -8,18 +8,23 @@ dozens of elements costs next to nothing in four bytes. What is as large as arra
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from ....core.dtypes import f32
 from ...ir.graph import Builder, Graph, Node
 from ..recompute_hints import NO_RECOMPUTE
 from ..rewrite import rewrite
 
-__all__ = ["promote_small_results"]
+if TYPE_CHECKING:
+    from ...pass_context import PassContext
+
+__all__ = ["run"]
 
 _MIN_REDUCED = 16  #: elements that are reduced to one, at least
 _VIEWS = ("reshape", "transpose", "slice", "reverse")
 
 
-def promote_small_results(graph: Graph) -> Graph:
+def run(graph: Graph, ctx: PassContext) -> Graph:
     """``graph`` with small results of sums of half types in float32, rounded where something larger reads them."""
     few = _small_results(graph)
     wide: dict[Node, Node] = {}  # node of two bytes -> what it narrows

@@ -14,15 +14,18 @@ NaN. Everything is an ordinary reduction, so that fusion, scheduling and the mem
 from __future__ import annotations
 
 from math import inf
+from typing import TYPE_CHECKING
 
 from ....core.dataclass import dataclass
 from ...ir.graph import Builder, Graph, Node
 from ...primitives.views import RESHAPES, strip_views
-from ...target import Target
 from ..rewrite import rewrite
 from .reduction_splitting import Split, gather_partials, rereads_operand, split_axis, split_to_fit
 
-__all__ = ["use_online_softmax"]
+if TYPE_CHECKING:
+    from ...pass_context import PassContext
+
+__all__ = ["run"]
 
 
 @dataclass(frozen=True)
@@ -34,8 +37,8 @@ class _Pair:
     split: Split
 
 
-def use_online_softmax(graph: Graph, target: Target) -> Graph:
-    """``graph`` with sums of exponentials by chunks where ``target``, a GPU, would read a row more often."""
+def run(graph: Graph, ctx: PassContext) -> Graph:
+    """``graph`` with sums of exponentials by chunks where the target would read a row more often."""
     totals: dict[Node, _Pair] = {}
     maxima: dict[Node, _Pair] = {}
     uses: dict[Node, list[Node]] | None = None
@@ -44,7 +47,7 @@ def use_online_softmax(graph: Graph, target: Target) -> Graph:
         if largest is None:
             continue
         uses = graph.uses() if uses is None else uses
-        parts = split_to_fit(node, rereads_operand(node, uses), target)
+        parts = split_to_fit(node, rereads_operand(node, uses), ctx.target)
         if parts is not None:
             totals[node] = maxima[largest] = _Pair(largest, node, parts)
     if not totals:

@@ -10,7 +10,7 @@ precision are taken on in float32 between the two.
 from __future__ import annotations
 
 from math import inf, prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -33,16 +33,18 @@ from .reduction_splitting import (
     target_splits,
 )
 
-__all__ = ["split_reductions"]
+if TYPE_CHECKING:
+    from ...pass_context import PassContext
+
+__all__ = ["run"]
 
 _REDUCTIONS = ("sum", "prod", "amax", "amin", "argmax", "argmin")
 _PASSES = 3  #: how often rows are read that do not fit on chip
 
 
-def split_reductions(graph: Graph, target: Target) -> Graph:
-    """``graph`` with reductions split where ``target`` gains by it."""
-    if target.name != "cuda":
-        return graph
+def run(graph: Graph, ctx: PassContext) -> Graph:
+    """``graph`` with reductions split where the target gains by it."""
+    target = ctx.target
     plans: dict[Node, Split] = {}
     uses: dict[Node, list[Node]] | None = None
     for node in graph.nodes:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from math import prod
+from typing import TYPE_CHECKING
 
 from ....core.dtypes import f32
 from ... import cost
@@ -19,19 +20,22 @@ from ..rewrite import rewrite
 from .reduction_splitting import Split, choose_split, split_axis
 from .scatter_cost import choose_config, scatter_workload
 
-__all__ = ["split_scatters"]
+if TYPE_CHECKING:
+    from ...pass_context import PassContext
+
+__all__ = ["run"]
 
 _MAX_TIME_RATIO = 0.7  #: of the time that it takes otherwise
 _MAX_LOG2_SPLIT = 11  #: parts at most, as a power of two
 _MIN_SECONDS = 1e-5  #: seconds of a scatter that may be worth it
 
 
-def split_scatters(graph: Graph, target: Target) -> Graph:
-    """``graph`` with scatter-adds split where ``target`` gains by it."""
+def run(graph: Graph, ctx: PassContext) -> Graph:
+    """``graph`` with scatter-adds split where the target gains by it."""
     plans = {
         n: p
         for n in graph.nodes
-        if n.prim.name in ("scatter_add", "scatter_along") and (p := _profitable_split(n, target))
+        if n.prim.name in ("scatter_add", "scatter_along") and (p := _profitable_split(n, ctx.target))
     }
     if not plans:
         return graph

@@ -9,15 +9,19 @@ and what is left, a sum of such values over the batch, is small. Halves are adde
 from __future__ import annotations
 
 from math import prod
+from typing import TYPE_CHECKING
 
 from ...ir.graph import Builder, Graph, Node
 from ..rewrite import rewrite
 from .reduction_splitting import nearby_reductions, rereads_operand
 
-__all__ = ["use_two_stage_sums"]
+if TYPE_CHECKING:
+    from ...pass_context import PassContext
+
+__all__ = ["run"]
 
 
-def use_two_stage_sums(graph: Graph) -> Graph:
+def run(graph: Graph, ctx: PassContext) -> Graph:
     """``graph`` with such sums in two where rows of what is summed are reduced anyway."""
     uses: dict[Node, list[Node]] | None = None
     plans: dict[Node, tuple[int, ...]] = {}

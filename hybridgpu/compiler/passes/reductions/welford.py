@@ -15,15 +15,18 @@ in the difference of mean square and squared mean nothing is cancelled: offsets 
 from __future__ import annotations
 
 from math import prod
+from typing import TYPE_CHECKING
 
 from ....core.dataclass import dataclass
 from ....core.dtypes import i32
 from ...ir.graph import Builder, Graph, Node
-from ...target import Target
 from ..rewrite import rewrite
 from .reduction_splitting import Split, gather_partials, rereads_operand, split_axis, split_to_fit
 
-__all__ = ["use_welford"]
+if TYPE_CHECKING:
+    from ...pass_context import PassContext
+
+__all__ = ["run"]
 
 _MAX_LOOKAHEAD = 32  #: nodes of a row's size between a sum and a variance
 
@@ -38,8 +41,8 @@ class _Pair:
     split: Split
 
 
-def use_welford(graph: Graph, target: Target) -> Graph:
-    """``graph`` with sums of squared deviations by chunks where ``target`` would read a row twice."""
+def run(graph: Graph, ctx: PassContext) -> Graph:
+    """``graph`` with sums of squared deviations by chunks where the target would read a row twice."""
     pairs: dict[Node, _Pair] = {}
     totals: dict[Node, _Pair] = {}
     uses: dict[Node, list[Node]] | None = None
@@ -49,7 +52,7 @@ def use_welford(graph: Graph, target: Target) -> Graph:
             continue
         uses = graph.uses() if uses is None else uses
         total, about = found
-        parts = totals[total].split if total in totals else split_to_fit(total, rereads_operand(node, uses), target)
+        parts = totals[total].split if total in totals else split_to_fit(total, rereads_operand(node, uses), ctx.target)
         if parts is not None:
             pairs[node] = totals[total] = _Pair(total, about, node, parts)
     if not pairs:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from ....core.dataclass import dataclass
 from ...cost import seconds
@@ -20,7 +21,10 @@ from ...target import Target
 from ..kernel import Kernel, Launch, Pointer, elements_read_by_all, summary
 from .map import THREADS, LinearPart
 
-__all__ = ["Body", "Instance", "batch_small_kernels"]
+if TYPE_CHECKING:
+    from ...pass_context import PassContext
+
+__all__ = ["Body", "Instance", "run"]
 
 _MAX_PARAMETERS = 250  #: of eight bytes each: a kernel may have 4 KiB of them, but every launch copies them
 _MAX_LIVE_BYTES = 16 << 20  #: bytes of intermediate results that wait for a launch, of which kernels may read little
@@ -66,13 +70,11 @@ class Body:
         return "".join(f"{name}, " for name in (*(p.name for p in self.pointers), *self.runtime_args))
 
 
-def batch_small_kernels(scheduled: Scheduled, target: Target) -> Scheduled:
+def run(scheduled: Scheduled, ctx: PassContext) -> Scheduled:
     """``scheduled`` with small kernels of one level put together."""
-    if target.name != "cuda":
-        return scheduled
     levels: dict[int, list[int]] = {}
     for at, (group, kernel) in enumerate(scheduled):
-        if kernel is not None and _is_small(kernel, target):
+        if kernel is not None and _is_small(kernel, ctx.target):
             levels.setdefault(group.level, []).append(at)
     out: list[tuple[Group, Kernel | None] | None] = list(scheduled)
     for places in levels.values():

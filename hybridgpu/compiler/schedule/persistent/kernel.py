@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from heapq import heappop, heappush
+from typing import TYPE_CHECKING
 
 from ....core.dataclass import dataclass
 from ....core.dtypes import DType
@@ -46,7 +47,10 @@ from .cost import (
 from .grid_loops import Body, GridLoop, Loop, loop_kernel, why_no_kernel
 from .prefetch import StagedOperand, plan_prefetch
 
-__all__ = ["Parameter", "Step", "fuse_persistent"]
+if TYPE_CHECKING:
+    from ...pass_context import PassContext
+
+__all__ = ["Parameter", "Step", "run"]
 
 _MAX_STEP_LAUNCHES = 4  #: launches that a step may take as long as
 _MAX_STEPS = 32  #: of a kernel: compilers take more than twice as long for twice the text
@@ -113,19 +117,15 @@ class Step:
         return pool + (f", held + {self.staged.offset}" if self.staged else "")
 
 
-def fuse_persistent(scheduled: Scheduled, target: Target, body: Body) -> tuple[Scheduled, list[str]]:
+def run(scheduled: Scheduled, ctx: PassContext) -> Scheduled:
     """``scheduled`` with runs of kernels put together where that pays (or wherever it can be, as the target says).
 
-    Args:
-        body: computes the kernels of a turn of a loop.
-
-    Returns:
-        The kernels, and what was decided for each run and why, in words.
+    What was decided for each run and why is in ``ctx.launch_fusion_notes``.
     """
-    if target.name != "cuda" or target.resident == "never":
-        return scheduled, []
-    scheduled, loops = _with_loops(scheduled, target, body)
-    said = [f"a loop of {k.loop.length} turns is one kernel: {_why(k, target)}" for _, k in scheduled if k and k.loop]
+    target = ctx.target
+    scheduled, loops = _with_loops(scheduled, target, ctx.schedule_body)
+    said = ctx.launch_fusion_notes
+    said += [f"a loop of {k.loop.length} turns is one kernel: {_why(k, target)}" for _, k in scheduled if k and k.loop]
     said += _why_no_steps(scheduled, target, loops)
     if not any(k is not None and _is_large(k, target) for _, k in scheduled):  # (others decide over what lives when)
         scheduled = _cluster_steps(scheduled, target)
@@ -148,7 +148,7 @@ def fuse_persistent(scheduled: Scheduled, target: Target, body: Body) -> tuple[S
         out[run[0]] = (scheduled[run[0]][0], _persistent_kernel(kernels, placed, target, why, found.blocks))
         for at in run[1:]:
             out[at] = None
-    return [s for s in out if s], said
+    return [s for s in out if s]
 
 
 def _with_loops(scheduled: Scheduled, target: Target, body: Body) -> tuple[Scheduled, dict[Node, str]]:

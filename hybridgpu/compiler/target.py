@@ -92,6 +92,15 @@ class Target:
         """The same machine in another numeric mode."""
         return self if numeric == self.numeric else replace(self, numeric=numeric)
 
+    def without_passes(self, names: tuple[str, ...]) -> Target:
+        """The same machine for programs that are made without some passes of the compiler."""
+        return self if names == self.disabled_passes else replace(self, disabled_passes=names)
+
+    @property
+    def passes_key(self) -> str:
+        """The part of a program's key that tells which passes were disabled."""
+        return f" without {' '.join(self.disabled_passes)}" if self.disabled_passes else ""
+
     def with_replay(self, replayed: bool) -> Target:
         """The same machine for programs that run as CUDA graphs, or that do not: where choices depend on it."""
         return self if self.resident != "auto" or replayed == self.replayed else replace(self, replayed=replayed)

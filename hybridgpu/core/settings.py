@@ -13,6 +13,7 @@ HYBRIDGPU_GRAPH_KERNELS never, auto or always: whether small kernels on a GPU be
 HYBRIDGPU_FUSED_UPDATES never, auto or always: whether a Trainer compiles its updates (docs/how-it-works.md)
 HYBRIDGPU_GPU_AS_CPU 1: under MXNet's name, GPUs are the CPU (hybridgpu run --cpu)
 HYBRIDGPU_VERIFY 1 checks the graph after every pass
+HYBRIDGPU_DISABLE_PASSES names of passes of the compiler that do not run, with commas between them
 
 A variable of this prefix that is none of these is said once, when the first setting is read.
 
@@ -33,6 +34,7 @@ __all__ = [
     "VARIABLES",
     "cuda_graphs",
     "debug_level",
+    "disabled_passes",
     "dump_folder",
     "flag",
     "fused_updates",
@@ -56,7 +58,7 @@ GRAPH_KERNELS = ("never", "auto", "always")
 #: all that there are
 VARIABLES = frozenset({
     "HYBRIDGPU_CACHE", "HYBRIDGPU_CACHE_DIR", "HYBRIDGPU_CACHE_SIZE", "HYBRIDGPU_CUBLASLT",
-    "HYBRIDGPU_CUDA_GRAPHS", "HYBRIDGPU_CUDNN", "HYBRIDGPU_CXX", "HYBRIDGPU_DEBUG", "HYBRIDGPU_DUMP", "HYBRIDGPU_FUSED_UPDATES", "HYBRIDGPU_GPU_AS_CPU", "HYBRIDGPU_GRAPH_KERNELS",
+    "HYBRIDGPU_CUDA_GRAPHS", "HYBRIDGPU_CUDNN", "HYBRIDGPU_CXX", "HYBRIDGPU_DEBUG", "HYBRIDGPU_DISABLE_PASSES", "HYBRIDGPU_DUMP", "HYBRIDGPU_FUSED_UPDATES", "HYBRIDGPU_GPU_AS_CPU", "HYBRIDGPU_GRAPH_KERNELS",
     "HYBRIDGPU_NUMERIC", "HYBRIDGPU_TF32", "HYBRIDGPU_VERIFY",
 })  # fmt: skip
 _looked = False
@@ -195,6 +197,12 @@ def numeric_mode(given: object = None) -> str:
         valid = ", ".join(map(repr, sorted(NUMERIC_MODES)))
         raise MXNetError(f"Invalid Input: '{value}', valid values are: {{{valid}}}, in {where}")
     return str(value)
+
+
+def disabled_passes() -> tuple[str, ...]:
+    """Names of the compiler's passes that do not run, sorted; whether there are such passes is for the compiler to say."""
+    text = text_of("HYBRIDGPU_DISABLE_PASSES")
+    return tuple(sorted({name for part in text.split(",") if (name := part.strip())})) if text else ()
 
 
 def verifying() -> bool:

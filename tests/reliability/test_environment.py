@@ -75,6 +75,7 @@ SETTINGS = {
     "HYBRIDGPU_CACHE_SIZE": "is no number of bytes", "HYBRIDGPU_CXX": "is no compiler that works",
     "HYBRIDGPU_CACHE": "Invalid Input", "HYBRIDGPU_FUSED_UPDATES": "Invalid Input", "HYBRIDGPU_NUMERIC": "Invalid Input",
     "HYBRIDGPU_TF32": "Invalid Input", "HYBRIDGPU_VERIFY": "Invalid Input",
+    "HYBRIDGPU_DISABLE_PASSES": "Invalid Input",
 }  # fmt: skip
 
 

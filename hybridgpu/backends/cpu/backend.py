@@ -30,6 +30,7 @@ from ...compiler.program import END_OF_UNIT, LibraryStep, Program
 from ...compiler.target import CPU, Target
 from ...core.dtypes import from_short
 from ...core.fork_safe_lock import Lock
+from ...core.settings import disabled_passes
 from ...core.temp_dirs import scratch
 from ..base import BuildInfo, Mode, NotBuiltError, this_thread
 from ..beside import Beside
@@ -232,11 +233,15 @@ class CpuBackend:
         self._prelude: Program | None = None  #: of that program
 
     @cached_property
-    def target(self) -> Target:
+    def _target(self) -> Target:
         return replace(CPU, panels=self.toolchain.wide)
 
+    @property
+    def target(self) -> Target:
+        return self._target.without_passes(disabled_passes())
+
     def key(self, target: Target | None = None) -> str:
-        return f"cpu {self.toolchain.key}"
+        return f"cpu {self.toolchain.key}{(target or self.target).passes_key}"
 
     def foresee(self, numeric: str) -> AbstractContextManager[Sequence[Waiting]]:
         # after a program whose kernels were there, those of another size or of a block alike will be, too; and after one of

@@ -22,7 +22,7 @@ from ...compiler.program import LibraryStep, Program
 from ...compiler.target import Target, cuda_target
 from ...core.dtypes import from_short
 from ...core.fork_safe_lock import Lock
-from ...core.settings import graph_kernels, tf32
+from ...core.settings import disabled_passes, graph_kernels, tf32
 from ..base import BuildInfo, Mode
 from ..failures import DeviceError, again, give_up, keeper
 from ..library import Direct, Library, prepare_step, run_host_step
@@ -339,7 +339,8 @@ class CudaBackend:
     def target(self) -> Target:
         """What programs are compiled for, now."""
         rounding = tf32() if self._has_tf32 else False
-        return self._target if self._target.tf32 is rounding else replace(self._target, tf32=rounding)
+        target = self._target if self._target.tf32 is rounding else replace(self._target, tf32=rounding)
+        return target.without_passes(disabled_passes())
 
     @target.setter
     def target(self, target: Target) -> None:
@@ -351,7 +352,7 @@ class CudaBackend:
         epilogues += " convolutions" if target.library_convolutions else ""
         epilogues += "" if target.tf32 is None else f" tf32 {target.tf32}"
         one = f" clusters of {target.persistent_cluster}" + (" replayed" if target.replayed else "")
-        return f"cuda {self.driver.identity} {digest(target.gpu)}{epilogues}{one} {target.resident}"
+        return f"cuda {self.driver.identity} {digest(target.gpu)}{epilogues}{one} {target.resident}{target.passes_key}"
 
     def foresee(self, numeric: str) -> AbstractContextManager[Any]:
         return nullcontext()  # NVRTC is a library of this process: nothing runs beside the first call

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from itertools import groupby
 from typing import Any
 
-from ...compiler.program import KernelStep, LibraryStep, Program, Refusal
+from ...compiler.program import KernelStep, LibraryStep, PassRecord, Program, Refusal
 from ...core.dataclass import dataclass
 
 __all__ = [
@@ -86,6 +86,7 @@ class Explanation:
         library_calls: LibraryCall for every library step.
         refusals: Refusal for each pair of neighbours that was not fused.
         folded_values: FoldedValue for each value that is computed from parameters once, outside training.
+        passes: PassRecord for every pass of the compiler that ran, in order; its seconds are 0 where the program was found.
         compile_seconds: what preparing the signature cost.
         cache_hit: True if nothing had to be compiled.
         target: 'cpu', 'cuda' or 'reference'.
@@ -109,6 +110,7 @@ class Explanation:
         self.library_calls: list[LibraryCall] = []
         self.refusals: list[Refusal] = []
         self.folded_values: list[FoldedValue] = []
+        self.passes: list[PassRecord] = []
         self.compiler = self.manner = ""
         self.target, self.numeric = "reference", "strict"
         self.cache_hit, self._planned = True, False
@@ -130,6 +132,7 @@ class Explanation:
             [FoldedValue(*k) for k in self.program.folded_values],
             self.program.folded_bytes,
         )
+        self.passes = self.program.passes
 
     def _steps(self, program: Program, plan: Program, loaded: Any, within: str = "") -> None:
         """Tell of the steps of ``program``, which is ``plan`` with names."""
@@ -248,6 +251,7 @@ class StagedExplanation(Explanation):
             self.library_calls += p.library_calls if isinstance(p, Explanation) else [p]
         self.refusals = [c for p in programs for c in p.refusals]
         self.folded_values = [k for p in programs for k in p.folded_values]
+        self.passes = [r for p in programs for r in p.passes]
         self.compile_seconds = sum(p.compile_seconds for p in programs)
         self.cache_hit = all(p.cache_hit for p in programs)
         self.target = programs[0].target if programs else "reference"

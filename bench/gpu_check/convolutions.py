@@ -8,8 +8,7 @@ right: up to which size the direct kernel is, and what cuDNN brings. Exits with 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -17,7 +16,6 @@ from typing import Any
 from bench.gpu_check.device import Device
 from bench.gpu_check.ways import Way, run
 from hybridgpu.backends.cuda.backend import CudaBackend
-from hybridgpu.compiler import select
 from hybridgpu.compiler.ir import Graph, tensor_type
 from hybridgpu.compiler.pipeline import compile_graph
 from hybridgpu.compiler.primitives import builder
@@ -81,28 +79,16 @@ CASES: dict[str, Case] = {
 }
 
 
-@contextmanager
-def direct_up_to(multiplications: int) -> Iterator[None]:
-    """Direct kernels up to another size than usually."""
-    held, select._MAX_DIRECT_WORK = select._MAX_DIRECT_WORK, multiplications
-    try:
-        yield
-    finally:
-        select._MAX_DIRECT_WORK = held
-
-
 def ways(device: Device, graph: Graph) -> dict[str, Way]:
     """Every way the convolution can be computed, by name."""
     (node,) = graph.outputs
     shape = schedule.shape_of(node)
     found: dict[str, Way] = {}
     if shape is not None and shape.work <= _DIRECT_UP_TO:
-        with direct_up_to(_DIRECT_UP_TO):
-            program = compile_graph(graph, CUDA)
+        program = compile_graph(graph, CUDA.changed(direct_conv_ops=_DIRECT_UP_TO))
         if program.kernels and any(k.kind == "conv" for k in program.kernels):
             found["direct"] = Way(program, device.backend.load(program), "direct kernel")
-    with direct_up_to(0):
-        program = compile_graph(graph, CUDA)
+    program = compile_graph(graph, CUDA.changed(direct_conv_ops=0))
     steps = [s for s in program.steps if isinstance(s, LibraryStep)]
     if not steps:
         return found

@@ -15,7 +15,6 @@ from .passes.fuse.group import distinct_labels
 from .passes.materialize import PRODUCTS, as_strided, batch_channel_swapped, blas_layout
 from .passes.memory.buffer_assignment import assign_buffers
 from .passes.memory.buffer_donation import donate_buffers
-from .passes.memory.buffer_reuse import MIN_IN_PLACE_BYTES
 from .passes.memory.step_order import StepBuffers, order_steps
 from .primitives.views import RESHAPES, strip_views
 from .program import Buffer, KernelInfo, KernelStep, LibraryStep, Program, Refusal
@@ -55,9 +54,7 @@ def assemble(scheduled: Scheduled, ctx: PassContext) -> Program:
     for k, node in enumerate(remaining):
         parts.declare(node, "output", k)
     parts.where.update({n: parts.where[argument] for n, argument in updates.items()})
-    memory = assign_buffers(
-        (*graph.inputs, *updates), remaining, uses, MIN_IN_PLACE_BYTES if target.name == "cpu" else None, roots
-    )
+    memory = assign_buffers((*graph.inputs, *updates), remaining, uses, target.device.in_place_bytes, roots)
     for (group, kernel), use, pairs in zip(scheduled, uses, memory.in_place, strict=True):
         for node in use.outputs:
             root = roots.get(node, node)

@@ -19,7 +19,7 @@ _MAX_ELEMENTS = 1 << 20  #: elements in all; NumPy takes several times as long f
 
 def host_copy_program(graph: Graph, target: Target) -> Program | None:
     """The program without kernels of ``graph``; None if it computes something, or copies much, or is for a GPU."""
-    if target.name != "cpu" or sum(o.size for o in graph.outputs) > _MAX_ELEMENTS:
+    if not target.device.host_memory or sum(o.size for o in graph.outputs) > _MAX_ELEMENTS:
         return None
     at = {n: k for k, n in enumerate(graph.inputs)}
     steps = []

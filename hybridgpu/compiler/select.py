@@ -18,6 +18,7 @@ from .passes.materialize import SCATTERS, matrix_strides
 from .passes.prepack_weights import MAX_PANEL_ROWS, PANEL_ROW_BYTES
 
 if TYPE_CHECKING:
+    from .devices.cpu import CpuConstants
     from .ir.graph import Node
     from .schedule.conv.direct import ConvShape
     from .target import Target
@@ -26,18 +27,12 @@ __all__ = ["Kind", "Selection", "Selector", "library_computes", "select"]
 
 Kind = Literal["matmul", "conv", "conv_input_dilated", "conv_backward_filter", "scatter", "library"]
 
-_MAX_TILED_WORK = 1 << 24  #: CPU: multiplications of a product beyond which a library's threads pay
-_MAX_SMALL_WORK = 1 << 19  #: CPU: multiplications of a product that take less than a library's call
-_MAX_THIN_ROWS = 4  #: CPU: rows of a product that is bound by reading its matrix
 _MIN_TILE_ROWS = 16  #: CPU: rows that are worth tiles of which the right operand is copied
-#: CPU: bytes of a column of the right operand of which some dozens may be copied; see kernels/matmul_cpu.h
-_MAX_COPIED_COLUMN = 2 << 10
-_MAX_DIRECT_WORK = 1 << 24  #: CUDA: multiplications up to which a kernel computes a convolution directly
-_MAX_WASTEFUL_WORK = 1 << 23  #: CPU: multiplications of a direct convolution, those that do not count included …
-_MIN_UTILIZATION = 0.4  #: … or the share of them that counts, from which on it beats the calls of a library
-_THIN_CHANNELS = 16  #: CPU: channels of which windows make products too thin for BLAS: zeros between elements cost less
-_MIN_THIN_UTILIZATION = 0.1  #: the share that has to count then
-_MIN_LIBRARY_GAIN = 2  #: times faster that a library has to be by the model, for what it adds up in any order
+_MIN_UTILIZATION = (
+    0.4  #: CPU: the share of a direct convolution's multiplications that counts, from which on it pays, …
+)
+_THIN_CHANNELS = 16  #: … or with so few channels, of which windows make products too thin for BLAS, …
+_MIN_THIN_UTILIZATION = 0.1  #: … the share where there are zeros between elements, which cost less then
 
 
 @dataclass(frozen=True)
@@ -78,7 +73,7 @@ class Selector:
         kind = self(conv).kind
         if kind == "conv_backward_filter":
             return False, False
-        if kind != "conv" or self.target.name == "cpu":
+        if kind != "conv" or self.target.loop_nests:
             return None
         from .schedule.conv.direct import swapped_plane_copies
 
@@ -98,7 +93,7 @@ def select(node: Node, target: Target) -> Selection:
 
 def library_computes(target: Target) -> Callable[[Node], bool] | None:
     """Whether a library computes a product or convolution on ``target``; None where its operands are no reason to keep them."""
-    if target.name == "cpu":
+    if not target.device.saves_library_operands:
         return None
     selector = Selector(target)
     return lambda node: not selector.generates(node)
@@ -120,26 +115,26 @@ def _select_dot(node: Node, target: Target) -> Selection:
         return Selection("matmul", "libraries multiply floats alone")
     if target.name != "cpu":
         return _select_dot_by_cost(node, target)
-    work = node.size * k
-    if m <= _MAX_THIN_ROWS:
+    cpu, work = target.cpu, node.size * k
+    if m <= cpu.thin_rows:
         return Selection("matmul", f"{m} {'row' if m == 1 else 'rows'}: bound by reading the matrix once")
-    if work <= _MAX_SMALL_WORK:
+    if work <= cpu.small_product_ops:
         return Selection("matmul", f"{work:,} multiplications take less than a library's call")
     if node.dtype.is_half:
-        return Selection("library", f"{work:,} multiplications of halves, more than {_MAX_SMALL_WORK:,}")
-    if work > _MAX_TILED_WORK:
-        return Selection("library", f"{work:,} multiplications, more than {_MAX_TILED_WORK:,}")
-    tiled = Selection("matmul", f"{work:,} multiplications, at most {_MAX_TILED_WORK:,}")
+        return Selection("library", f"{work:,} multiplications of halves, more than {cpu.small_product_ops:,}")
+    if work > cpu.tiled_product_ops:
+        return Selection("library", f"{work:,} multiplications, more than {cpu.tiled_product_ops:,}")
+    tiled = Selection("matmul", f"{work:,} multiplications, at most {cpu.tiled_product_ops:,}")
     along, across = (matrix_strides(i) for i in node.inputs)
     if along is None or across is None:  # copied first, into rows
-        return tiled if k * node.dtype.size <= _MAX_COPIED_COLUMN else _copied_column(k)
+        return tiled if k * node.dtype.size <= cpu.copied_column_bytes else _copied_column(k)
     if across[0] == 1 and along[1] == 1:  # row_dot
         return tiled
     if target.panels and across[1] == 1 and across[0] * node.dtype.size in PANEL_ROW_BYTES and k <= MAX_PANEL_ROWS:
         return tiled  # outer_product, on whole vectors side by side
     if m < _MIN_TILE_ROWS:
         return Selection("library", f"{m} rows, of a matrix that does not lie in the order of the sum")
-    return tiled if k * node.dtype.size <= _MAX_COPIED_COLUMN else _copied_column(k)
+    return tiled if k * node.dtype.size <= cpu.copied_column_bytes else _copied_column(k)
 
 
 def _copied_column(k: int) -> Selection:
@@ -167,19 +162,23 @@ def _select_conv(node: Node, target: Target) -> Selection:
 
     shape = shape_of(node)
     if target.name == "cpu":
-        return _select_conv_of_cpu(node, shape)
+        return _select_conv_of_cpu(node, shape, target.cpu)
+    return _select_conv_of_gpu(node, shape, target.gpu.direct_conv_ops)
+
+
+def _select_conv_of_gpu(node: Node, shape: ConvShape | None, most: int) -> Selection:
     if shape is None:
         return Selection("library", "more than three spatial axes")
     if node.size == 0 or shape.work == 0:
         return Selection("library", "it multiplies nothing")
     if not node.dtype.is_float:
         return Selection("library", "no floating point numbers")
-    if shape.work > _MAX_DIRECT_WORK:
-        return Selection("library", f"{shape.work:,} multiplications, more than {_MAX_DIRECT_WORK:,}")
-    return Selection("conv", f"direct kernel: {shape.work:,} multiplications, at most {_MAX_DIRECT_WORK:,}")
+    if shape.work > most:
+        return Selection("library", f"{shape.work:,} multiplications, more than {most:,}")
+    return Selection("conv", f"direct kernel: {shape.work:,} multiplications, at most {most:,}")
 
 
-def _select_conv_of_cpu(node: Node, shape: ConvShape | None) -> Selection:
+def _select_conv_of_cpu(node: Node, shape: ConvShape | None, cpu: CpuConstants) -> Selection:
     from .schedule.conv.backward_filter import filter_gradient_of
     from .schedule.conv.direct import band_of
     from .schedule.conv.input_dilated import phases_of
@@ -198,7 +197,7 @@ def _select_conv_of_cpu(node: Node, shape: ConvShape | None) -> Selection:
         zeros = prod(shape.base)
         useful = band.utilization / zeros
         if (
-            shape.work / useful <= _MAX_WASTEFUL_WORK
+            shape.work / useful <= cpu.wasteful_conv_ops
             or useful >= _MIN_UTILIZATION
             or (zeros > 1 and shape.inputs <= _THIN_CHANNELS and useful >= _MIN_THIN_UTILIZATION)
         ):
@@ -248,7 +247,7 @@ def _select_scatter(node: Node, target: Target) -> Selection:
 
     work = scatter_workload(node)
     ours, theirs = choose_config(work, target).seconds, estimate_library_seconds(work, target)
-    kind: Kind = "scatter" if ours <= _MIN_LIBRARY_GAIN * theirs else "library"
+    kind: Kind = "scatter" if ours <= target.gpu.library_scatter_gain * theirs else "library"
     return Selection(
         kind,
         f"{work.updates:,} updates: by the model {ours * 1e6:.0f} us in a kernel, {theirs * 1e6:.0f} us in a library",

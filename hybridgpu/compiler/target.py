@@ -77,6 +77,21 @@ class Target:
         return self.device  # type: ignore[return-value]
 
     @property
+    def cpu(self) -> CpuConstants:
+        """The constants of a target that is a processor."""
+        assert isinstance(self.device, CpuConstants), f"{self.name} is no processor"
+        return self.device
+
+    @property
+    def loop_nests(self) -> bool:
+        """Whether kernels are nests of loops; this and what follows: see :class:`.devices.record.DeviceConstants`."""
+        return self.device.loop_nests
+
+    @property
+    def has_shared_memory(self) -> bool:
+        return self.device.has_shared_memory
+
+    @property
     def op_seconds(self) -> float:
         return self.device.op_seconds
 

@@ -22,6 +22,7 @@ from hybridgpu.backends.cuda.backend import CudaBackend
 from hybridgpu.backends.cuda.driver import module_source
 from hybridgpu.backends.cuda.nvrtc import NUMERIC
 from hybridgpu.cache.package_files import kernels_folder
+from hybridgpu.compiler.devices.cpu import CpuConstants
 from hybridgpu.compiler.pipeline import compile_graph
 from hybridgpu.compiler.primitives import builder
 from hybridgpu.compiler.program import KernelStep
@@ -169,8 +170,8 @@ def given_to(made, seed=0):
 @pytest.fixture
 def generous(monkeypatch):
     """On the host arithmetic costs nothing, arrays may be read in any order, and any matrix is large enough."""
-    monkeypatch.setattr(prologues, "_MAX_STRIDED_BYTES", 1 << 40)
-    monkeypatch.setattr(prologues, "_PANEL_OVERHEAD", 0.0)
+    monkeypatch.setitem(vars(CPU.device), "strided_read_bytes", 1 << 40)
+    monkeypatch.setattr(CpuConstants, "panel_overhead", 0.0)
     monkeypatch.setattr(prologues, "_MIN_MATRIX_ELEMENTS", 0)
 
 

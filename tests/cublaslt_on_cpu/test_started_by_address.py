@@ -35,7 +35,7 @@ def fakes(tmp_path, monkeypatch):
     """(cuBLASLt, cuDNN), for which everything is large enough. Rounding is test_tf32.py's subject."""
     monkeypatch.setenv("HYBRIDGPU_TF32", "0")
     monkeypatch.setattr(config_cuda, "library_seconds", lambda target, dot: 0.0)
-    monkeypatch.setattr(select, "_MAX_DIRECT_WORK", 0)
+    monkeypatch.setattr(select, "_select_conv_of_gpu", lambda *of: select.Selection("library"))
     found = FakeProducts(tmp_path), Fake(tmp_path)
     install(find_products=found[0].find, find=found[1].find)
     yield found
@@ -200,7 +200,7 @@ def test_no_step_is_run_on_arrays(fakes, alone, name):
 
 @pytest.mark.parametrize("name", [n for n in GRAPHS if n.startswith(("of ", "derivative"))])
 def test_derivatives_without_the_library(monkeypatch, name):
-    monkeypatch.setattr(select, "_MAX_DIRECT_WORK", 0)
+    monkeypatch.setattr(select, "_select_conv_of_gpu", lambda *of: select.Selection("library"))
     install()
     try:
         graph, program = loaded(*GRAPHS[name])
@@ -274,7 +274,7 @@ def test_parts_of_refused_calls(fakes, name):
 @pytest.mark.parametrize("name", ["joined", "joined derivatives", "joined batches"])
 def test_parts_without_the_libraries(monkeypatch, name):
     monkeypatch.setattr(config_cuda, "library_seconds", lambda target, dot: 0.0)
-    monkeypatch.setattr(select, "_MAX_DIRECT_WORK", 0)
+    monkeypatch.setattr(select, "_select_conv_of_gpu", lambda *of: select.Selection("library"))
     install()
     try:
         graph, program = loaded(*GRAPHS[name])

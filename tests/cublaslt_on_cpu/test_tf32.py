@@ -37,7 +37,7 @@ def gpu(tmp_path, monkeypatch):
     """Libraries compute everything; no setting is made."""
     monkeypatch.delenv("HYBRIDGPU_TF32", raising=False)
     monkeypatch.setattr(config_cuda, "library_seconds", lambda target, dot: 0.0)
-    monkeypatch.setattr(select, "_MAX_DIRECT_WORK", 0)
+    monkeypatch.setattr(select, "_select_conv_of_gpu", lambda *of: select.Selection("library"))
     driver = install(find_products=FakeProducts(tmp_path).find, find=Fake(tmp_path).find)
     yield driver
     uninstall()

@@ -204,7 +204,7 @@ class Residual(mx.gluon.HybridBlock):
     ],
 )
 def test_a_residual_block_is_one_step(fake, monkeypatch, activation, numeric, dtype, calls, kernels, reason):
-    monkeypatch.setattr(select, "_MAX_DIRECT_WORK", 0)
+    monkeypatch.setattr(select, "_select_conv_of_gpu", lambda *of: select.Selection("library"))
     monkeypatch.setenv("HYBRIDGPU_CACHE", "0")
     net = Residual(activation)
     net.initialize(mx.init.Uniform(0.5), ctx=[mx.gpu(0), mx.cpu()])
@@ -308,7 +308,7 @@ GRAPHS = {
 
 @pytest.mark.parametrize("name", GRAPHS)
 def test_what_joins(fake, monkeypatch, name):
-    monkeypatch.setattr(select, "_MAX_DIRECT_WORK", 0)
+    monkeypatch.setattr(select, "_select_conv_of_gpu", lambda *of: select.Selection("library"))
     function, types, *wanted, words = GRAPHS[name]
     b = builder()
     inputs = [b.input(parse(t), f"x{k}") for k, t in enumerate(types)]
@@ -375,7 +375,9 @@ def test_explain_on_the_cpu_has_nothing_to_choose(compiler):
     ids=["plain", "strides", "transposed"],
 )  # fmt: skip
 def test_compiled_gradients(fake, monkeypatch, params, runs):
-    monkeypatch.setattr(select, "_MAX_DIRECT_WORK", 0)  # small ones are not kernels, either
+    monkeypatch.setattr(
+        select, "_select_conv_of_gpu", lambda *of: select.Selection("library")
+    )  # small ones are not kernels, either
     ones, none = (1, 1), (0, 0)
     params = {"stride": ones, "low": none, "high": none, "dilate": ones, "base_dilate": ones, "groups": 1, **params}
     b = builder()
@@ -400,7 +402,7 @@ def test_compiled_gradients(fake, monkeypatch, params, runs):
 
 def test_convolutions_in_a_loop(fake, monkeypatch):
     """The body of a loop is a program, too."""
-    monkeypatch.setattr(select, "_MAX_DIRECT_WORK", 0)
+    monkeypatch.setattr(select, "_select_conv_of_gpu", lambda *of: select.Selection("library"))
     monkeypatch.setenv("HYBRIDGPU_CACHE", "0")
 
     class Loop(mx.gluon.HybridBlock):

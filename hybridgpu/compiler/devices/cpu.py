@@ -16,6 +16,7 @@ __all__ = ["CpuConstants"]
 _KIB = 1024
 _MEASURED = "measured on one core of an EPYC (Zen 5, AVX-512)"
 _TUNED = "chosen by measurement on one core of an EPYC (Zen 5)"
+_CHOSEN = "chosen with the kernels that it decides about; no figures were kept"
 _DATASHEET = "data sheet of Zen 5; Golden Cove has as much, older processors less"
 
 
@@ -23,13 +24,17 @@ _DATASHEET = "data sheet of Zen 5; Golden Cove has as much, older processors les
 class CpuConstants(DeviceConstants):
     """A processor with vectors, and caches of three levels."""
 
+    loop_nests = True
+    host_memory = True
+    scatters_in_result = True
+
     op_seconds: float = constant(3e-11, "s", "a scalar operation of a fused kernel, vectorised", _MEASURED, True)
     byte_seconds: float = constant(2.5e-11, "s/byte", "a byte to or from memory", _MEASURED, True)
     launch_seconds: float = constant(1e-8, "s", "one more kernel of a program: a call of a function", "assumed")
     product_load_ops: float = constant(
         2, "operations", "one more array, for an element of a product's operand", "assumed"
     )
-    row_load_ops: int = constant(2, "operations", "loading an element of a row that was just read", _TUNED, True)
+    row_load_ops: int = constant(2, "operations", "loading an element of a row that was just read", _CHOSEN)
     concat_trips: float = constant(
         5,
         "count",
@@ -38,6 +43,29 @@ class CpuConstants(DeviceConstants):
         "counted",
     )
     pointer_alignment: int = constant(64, "bytes", "what kernels take their pointers to be multiples of", "our choice")
+    thin_rows: int = constant(4, "count", "rows of a product that is bound by reading its matrix", _CHOSEN)
+    small_product_ops: int = constant(
+        1 << 19, "operations", "multiplications of a product that take less than a library's call", _CHOSEN
+    )
+    tiled_product_ops: int = constant(
+        1 << 24, "operations", "multiplications of a product beyond which a library's threads pay", _CHOSEN
+    )
+    copied_column_bytes: int = constant(
+        2 * _KIB, "bytes", "a column of a product's right operand of which some dozens may be copied", _CHOSEN
+    )
+    wasteful_conv_ops: int = constant(
+        1 << 23,
+        "operations",
+        "multiplications of a direct convolution, those that do not count included, that take less than unfolding",
+        _CHOSEN,
+    )
+    panel_overhead: float = constant(
+        1.5, "share", "arithmetic in panels, against loops over all of it that load their constants once", _CHOSEN
+    )
+    strided_read_bytes: int = constant(
+        0, "bytes", "an array that a product may compute from across its rows: never in vectors", _CHOSEN
+    )
+    contiguous_run: int = constant(256, "count", "neighbours in memory that are worth one more pass", _CHOSEN)
     l1_bytes: int = constant(48 * _KIB, "bytes", "a core's first-level cache for data", _DATASHEET)
     l2_bytes: int = constant(1024 * _KIB, "bytes", "a core's second-level cache", _DATASHEET)
     l3_bytes: int = constant(
@@ -61,6 +89,10 @@ class CpuConstants(DeviceConstants):
     load_ops: float = constant(1.25, "operations", "one more array, for an element of a window", _TUNED, True)
     half_ops: int = constant(8, "operations", "an element that float16 is converted to or from", _TUNED, True)
     bfloat16_ops: int = constant(1, "operations", "an element that bfloat16 is converted to or from", _TUNED, True)
+
+    @property
+    def in_place_bytes(self) -> int:
+        return self.l2_bytes
 
     def rate(self, blocks: int) -> float:
         return 1 / self.byte_seconds

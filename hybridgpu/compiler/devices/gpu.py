@@ -26,6 +26,9 @@ _LATENCY = "assumed: 900 cycles at 1.5 GHz, between published latencies of memor
 class GpuConstants(DeviceConstants):
     """A GPU. 'Cycles' are those of a multiprocessor; rates 'a cycle' are a multiprocessor's."""
 
+    has_shared_memory = True
+    saves_library_operands = True
+
     op_seconds: float = constant(1e-13, "s", "a scalar operation of a kernel that fills the device", _ASSUMED)
     byte_seconds: float = constant(
         3e-13, "s/byte", "a byte to or from memory, of a kernel that fills the device", _ASSUMED
@@ -42,6 +45,11 @@ class GpuConstants(DeviceConstants):
     row_load_ops: int = constant(6, "operations", "loading an element of a row again", _ASSUMED)
     concat_trips: float = constant(2, "count", "trips through memory of what slices of a concat share", "counted")
     pointer_alignment: int = constant(16, "bytes", "what kernels take their pointers to be multiples of", "our choice")
+
+    strided_read_bytes: int = constant(
+        1 << 20, "bytes", "an array that a product may compute from across its rows: the cache has its lines", _ASSUMED
+    )
+    contiguous_run: int = constant(1, "count", "neighbours in memory that are worth one more pass", _ASSUMED)
 
     # what a driver tells, and architectures say
     multiprocessors: int = constant(
@@ -124,6 +132,12 @@ class GpuConstants(DeviceConstants):
     # libraries and the host
     library_share: float = constant(
         0.8, "share", "of the arithmetic, outside tensor cores, that a library reaches", _ASSUMED
+    )
+    direct_conv_ops: int = constant(
+        1 << 24, "operations", "multiplications up to which a convolution is computed directly", _ASSUMED
+    )
+    library_scatter_gain: float = constant(
+        2, "share", "times faster that a library has to be for what it adds up in any order", _ASSUMED
     )
     library_tile: int = constant(64, "count", "rows and columns of a library's tile", _ASSUMED)
     library_depth: int = constant(256, "count", "terms of a sum that a library gives a block, at least", _ASSUMED)

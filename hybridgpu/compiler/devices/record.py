@@ -47,7 +47,30 @@ def constants_of(record: type[DeviceConstants]) -> tuple[Constant, ...]:
 
 @dataclass(frozen=True)
 class DeviceConstants:
-    """The figures that both kinds of device have: what cost models compare everything with."""
+    """The figures that both kinds of device have: what cost models compare everything with.
+
+    Besides constants there are traits, class attributes that say what kind of device it is. Passes ask for these, not for
+    the target's name:
+
+    Attributes:
+        loop_nests: a kernel is a nest of loops, whose innermost ones are vectors: what does not depend on a loop is
+            computed before it, and loops over windows compute an element for each window.
+        has_shared_memory: a kernel is a grid of blocks, whose threads exchange values on chip.
+        host_memory: arrays lie in the host's memory, where NumPy reads and writes them in any place.
+        scatters_in_result: a scatter adds up in the memory of its first result, not on chip.
+        saves_library_operands: operands that a library reads from memory are worth keeping for the backward pass.
+        in_place_bytes: bytes of operands that are written over wherever that may be; None: where it lowers the peak.
+    """
+
+    loop_nests = False
+    has_shared_memory = False
+    host_memory = False
+    scatters_in_result = False
+    saves_library_operands = False
+
+    @property
+    def in_place_bytes(self) -> int | None:
+        return None
 
     op_seconds: float
     byte_seconds: float
@@ -56,6 +79,8 @@ class DeviceConstants:
     row_load_ops: int
     concat_trips: float
     pointer_alignment: int
+    strided_read_bytes: int
+    contiguous_run: int
 
     def rate(self, blocks: int) -> float:
         """Bytes a second that so many blocks read together."""

@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
+from ..devices.cpu import CpuConstants
 from ..ir.graph import Builder, Graph, Node, constant_nodes
 from ..primitives import TABLE
 from .parameter_folding import FOLD_REASON
@@ -30,10 +31,6 @@ __all__ = ["MAX_PANEL_ROWS", "PANEL_ROW_BYTES", "run"]
 PANEL_ROW_BYTES = (512, 256)  #: bytes of a panel's row: of wide ones, of narrow ones
 MAX_PANEL_ROWS = 2048  #: rows of a panel, at most: it is read again for every few rows of the other operand
 _MIN_ROWS_OF_NARROW = 8  #: of the other operand, at least, beside narrow panels
-_FEW_ROWS = 4  #: rows up to which a library is not asked
-_MAX_MULTIPLICATIONS = (
-    1 << 24
-)  #: multiplications, at most, beside more rows: a library's threads compute larger products
 
 
 def run(graph: Graph, ctx: PassContext) -> Graph:
@@ -64,8 +61,8 @@ def _panel_columns(dot: Node, constant: Collection[Node], fast: bool) -> int:
     if (
         work == 0
         or depth > MAX_PANEL_ROWS
-        or weight.size * _FEW_ROWS > _MAX_MULTIPLICATIONS
-        or (rows > _FEW_ROWS and work > _MAX_MULTIPLICATIONS)
+        or weight.size * CpuConstants.thin_rows > CpuConstants.tiled_product_ops
+        or (rows > CpuConstants.thin_rows and work > CpuConstants.tiled_product_ops)
     ):
         return 0
     wide, narrow = (nbytes // dot.dtype.size for nbytes in PANEL_ROW_BYTES)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from ...core.dataclass import dataclass
 from ..cost import seconds
+from ..devices.cpu import CpuConstants
 from ..ir.graph import Node
 from ..ir.indexing import Var
 from ..passes.fuse import FusionPlan, Group, Refusal
@@ -32,11 +33,6 @@ if TYPE_CHECKING:
 
 __all__ = ["run"]
 
-_MAX_STRIDED_BYTES, _MAX_STRIDED_BYTES_GPU = (
-    0,
-    1 << 20,
-)  #: bytes of an array that may be read across its rows (never in vectors of a host)
-_PANEL_OVERHEAD = 1.5  #: arithmetic in parts, against loops over all of it that load their constants once
 _MIN_MATRIX_ELEMENTS = 64  #: elements of a matrix, of many, that are worth loops of their own
 
 
@@ -180,16 +176,14 @@ def _prologue_cost(producer: Group, use: _Use, both: bool, target: Target) -> _P
     assert product is not None
     if product.prim.name == "conv":
         return _conv_prologue_cost(producer, use, product, target)
-    if target.name == "cpu":
-        return _panel_prologue_cost(producer, use, product, both)
+    if target.loop_nests:
+        return _panel_prologue_cost(producer, use, product, both, target)
     from .matmul.config_cuda import choose_config, dot_shape, loads_along_k, loads_per_element
 
     figures = dot_shape(product)
     form = choose_config(target, figures)
     apart = strided_array(_computed_operand(producer, use, loads_along_k(form)[use.position]))
-    return _strided_refusal(apart, _MAX_STRIDED_BYTES_GPU) or _recompute_cost(
-        use, loads_per_element(form, figures)[use.position]
-    )
+    return _strided_refusal(apart, target) or _recompute_cost(use, loads_per_element(form, figures)[use.position])
 
 
 def _conv_prologue_cost(producer: Group, use: _Use, conv: Node, target: Target) -> _PrologueCost:
@@ -199,14 +193,14 @@ def _conv_prologue_cost(producer: Group, use: _Use, conv: Node, target: Target) 
     if times is None:
         return _PrologueCost(None, "panel", f"zeros would stand between the elements of {label(use.node)}")
     apart = strided_in_rows(producer, use.operand)
-    if target.name != "cpu":
-        return _strided_refusal(apart, _MAX_STRIDED_BYTES_GPU) or _recompute_cost(use, times)
+    if not target.loop_nests:
+        return _strided_refusal(apart, target) or _recompute_cost(use, times)
     if conv.params["stride"][-1] > 1:
         times *= 2  # neighbours are no vectors
-    return _strided_refusal(apart, _MAX_STRIDED_BYTES) or _panel_cost(use, times)
+    return _strided_refusal(apart, target) or _panel_cost(use, times)
 
 
-def _panel_prologue_cost(producer: Group, use: _Use, dot: Node, both: bool) -> _PrologueCost:
+def _panel_prologue_cost(producer: Group, use: _Use, dot: Node, both: bool, target: Target) -> _PrologueCost:
     (m, k), n, itemsize = dot.inputs[0].shape[-2:], dot.shape[-1], dot.dtype.size
     rows = panel_rows(m, k, itemsize)
     along = use.position == 0 or contiguous_along_k(dot)
@@ -221,7 +215,7 @@ def _panel_prologue_cost(producer: Group, use: _Use, dot: Node, both: bool) -> _
         return _PrologueCost(
             None, "order", f"matrices of so few elements of {label(use.node)} are computed better many at a time"
         )
-    refused = _strided_refusal(apart, _MAX_STRIDED_BYTES)
+    refused = _strided_refusal(apart, target)
     left, right = (matrix_strides(i) for i in dot.inputs)
     assert left is not None and right is not None
     if refused is None and dot.ndim == 2 and reduces_outermost(left, right, k):
@@ -241,14 +235,14 @@ def _recompute_cost(use: _Use, times: float) -> _PrologueCost:
 def _panel_cost(use: _Use, times: float) -> _PrologueCost:
     """The price of an operand that is computed part after part, ``times`` in all."""
     if times * use.operand.size > use.node.size:
-        return replace(_recompute_cost(use, times), times=times * _PANEL_OVERHEAD)
+        return replace(_recompute_cost(use, times), times=times * CpuConstants.panel_overhead)
     reason = f"{label(use.node)} has so much arithmetic that recomputing it here costs more than storing it"
-    return _PrologueCost(_PANEL_OVERHEAD, "arithmetic", reason)
+    return _PrologueCost(CpuConstants.panel_overhead, "arithmetic", reason)
 
 
-def _strided_refusal(apart: Node | None, nearby: int) -> _PrologueCost | None:
+def _strided_refusal(apart: Node | None, target: Target) -> _PrologueCost | None:
     """The reason if ``apart`` would be read in an order that memory is slow in."""
-    if apart is None or apart.type.nbytes <= nearby:
+    if apart is None or apart.type.nbytes <= target.device.strided_read_bytes:
         return None
     return _PrologueCost(None, "order", f"{label(apart)} would be read across its rows")
 

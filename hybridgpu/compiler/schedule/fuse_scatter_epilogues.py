@@ -78,7 +78,7 @@ def _why_not_fused(
     stored = [n for n in reader.index_of if n in outputs or n in readers]
     if any(linearize(reader.index_of[n], n.shape) != offset for n in stored):
         return f"results of {label(reader.root)} lie in another order"
-    if target.name == "cpu" and all(n.dtype is not node.dtype for n in stored):
+    if target.device.scatters_in_result and all(n.dtype is not node.dtype for n in stored):
         return "no result has its type, so it would need memory of its own"
     if len({**producer.reads, **reader.reads}) > target.max_arguments:
         return f"together the kernels would read more than {target.max_arguments} arrays"

@@ -195,7 +195,7 @@ class CWriter:
     delinearized_axes: tuple[Var, ...] = ()  #: count rows of several axes, by extents that are arguments
 
     def __post_init__(self) -> None:
-        self.allows_dynamic = self.allows_dynamic or self.target.name == "cpu"
+        self.allows_dynamic = self.allows_dynamic or self.target.loop_nests
         for s in self.program.scalars:
             if s.op == "load":
                 assert s.node is not None

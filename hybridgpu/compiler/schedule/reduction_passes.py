@@ -287,8 +287,7 @@ class PassPlan:
         is kept for a later one.)
         """
         last = len(targets) - 1
-        cpu = self.writer.target.name == "cpu"
-        long = cpu and prod(v.extent for v in self.program.reduced) > _UNROLLED_ROW
+        long = self.writer.target.loop_nests and prod(v.extent for v in self.program.reduced) > _UNROLLED_ROW
         early = self._full_operands([r.operand for reductions, _ in targets[:last] for r in reductions])
         found: dict[int, list[Reduction]] = {}
         for r in self.program.column_sums:

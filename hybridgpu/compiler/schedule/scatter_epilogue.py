@@ -54,7 +54,7 @@ class Epilogue:
             others: arrays that the kernel's other part reads.
         """
         pairs = in_place_pairs(self.program, [*others, self._table])
-        held = self.program.stores[0].node if self.writer.target.name == "cpu" else None  # has the sums before
+        held = self.program.stores[0].node if self.writer.target.device.scatters_in_result else None
         return [(x, y) for x, y in pairs if y is not held]
 
     def loop_fields(self) -> dict[str, Any]:

@@ -37,7 +37,6 @@ __all__ = ["BufferSlice", "concat_slices", "run"]
 #: bytes of a part that are neighbours, at least: memory is written in sectors of so many
 _MIN_RUN_BYTES = GpuConstants.sector_bytes
 _MIN_SAVED_FRACTION = 0.5  #: of a concat's bytes that are not moved, at least: each slice is another text to compile
-_ALIGNMENT = {"cpu": 64, "cuda": 16}  #: bytes of which kernels take their pointers to be multiples
 _LIBRARY_PRIMITIVES = (
     *PRODUCTS,
     "conv",
@@ -58,7 +57,7 @@ class BufferSlice:
 
     def pointer_offset(self, target: Target) -> int:
         """The offset of a kernel's pointer in elements: the slice's begin, if vectors may begin there; else 0."""
-        return 0 if self.start * self.root.dtype.size % _ALIGNMENT[target.name] else self.start
+        return 0 if self.start * self.root.dtype.size % target.device.pointer_alignment else self.start
 
     def offset(self, index: Index, start: int) -> Expr:
         """The position of the element at ``index``, counted from ``start`` elements behind the begin of ``root``."""
@@ -305,13 +304,13 @@ def _savings(whole: Node, stored: Node, group: Group, kernels: _Context, refused
 
 def _why_no_library_slice(node: Node, start: int, target: Target) -> str:
     """Why a library does not write its result ``start`` elements behind the begin of a join, '' if it does."""
-    if target.name != "cuda" or node.prim.name in PRODUCTS:
+    if target.device.host_memory or node.prim.name in PRODUCTS:
         return ""
     one = label_pair(node, node)[0]
     if len(node.inputs) > 3:  # an array behind the bias
         return f"what is added to {one} would have to lie as its part of the join does"
-    if start * node.dtype.size % _ALIGNMENT[target.name]:
-        return f"the part of {one} begins at no multiple of {_ALIGNMENT[target.name]} bytes, which cuDNN wants"
+    if start * node.dtype.size % target.device.pointer_alignment:
+        return f"the part of {one} begins at no multiple of {target.device.pointer_alignment} bytes, which cuDNN wants"
     return ""
 
 

@@ -34,7 +34,7 @@ def merge_full_reductions(state: State) -> None:
             rows = current_group(made) if made is not None else None
             if rows is None or rows is group or not _covers_rows(rows, group):
                 continue
-            if state.target.name == "cuda":
+            if not state.target.loop_nests:
                 _record_refusal(state, rows, group)
             elif _merge_into_rows(state, rows, group, node):
                 _merge_independent(state, rows)

@@ -45,7 +45,6 @@ if TYPE_CHECKING:
 
 __all__ = ["FusionPlan", "run"]
 
-_MIN_CONTIGUOUS_RUN = 256  #: CPU: contiguous elements of a row that are worth one more pass over it
 _MIN_WIDE_CONCAT = 3  #: CPU: operands of a concat from which on reductions read it from memory
 
 
@@ -76,7 +75,7 @@ def run(graph: Graph, ctx: PassContext) -> FusionPlan:
         _assign_group(state, node)
     merge_siblings(state)
     merge_column_sums(state)
-    if target.name == "cuda":  # a host's loops have no other form for what is reduced on the way
+    if target.has_shared_memory:  # loops have no other form for what is reduced on the way
         hoist_groups(state)
     absorb_rounding(state)
     merge_full_reductions(state)
@@ -272,7 +271,7 @@ def _try_join(state: State, group: Group, node: Node, needed_elsewhere: bool) ->
 
 def _try_join_elementwise(state: State, group: Group, node: Node, needed_elsewhere: bool) -> Refusal | None:
     wanted, reduced = group.reads[node], group.reduced
-    if state.target.name == "cpu" and reduced and _reads_wide_concat(node) and not _depends_on_reduction(node):
+    if state.target.loop_nests and reduced and _reads_wide_concat(node) and not _depends_on_reduction(node):
         reason = f"{label(node)} reads a concat, for which loops are split, but not those of a reduction"
         return Refusal(node, group.root, "concat", reason)
     if needed_elsewhere:
@@ -344,7 +343,7 @@ def _try_form_rows(state: State, group: Group, node: Node, order: list[Var]) -> 
         return False
     piece = prod(v.extent for v in takewhile(lambda v: v not in order, reversed(group.vars)))
     anyway = any(n.prim.family == "reduce" and n.inputs[0].size == count * n.size for n in group.reads)
-    if state.target.name == "cpu" and 1 < piece < min(count, _MIN_CONTIGUOUS_RUN) and not anyway:
+    if 1 < piece < min(count, state.target.device.contiguous_run) and not anyway:
         return False
     group.reduced = rest
     return True
@@ -352,8 +351,7 @@ def _try_form_rows(state: State, group: Group, node: Node, order: list[Var]) -> 
 
 def _total_executions(state: State, group: Group, node: Node) -> int:
     """The number of times that ``group`` would compute ``node``."""
-    nested = state.target.name == "cpu"
-    every = sum(_executions_at(group, node, index, nested) for index in group.reads[node])
+    every = sum(_executions_at(group, node, index, state.target.loop_nests) for index in group.reads[node])
     return round(every * group.read_fraction.get(node, 1.0))
 
 
@@ -363,7 +361,7 @@ def _recompute_refusal(state: State, group: Group, node: Node, needed_elsewhere:
         return None
     executed = _total_executions(state, group, node)
     target = state.target
-    if target.name == "cpu" and not needed_elsewhere and _read_by_windows(group, node):
+    if target.loop_nests and not needed_elsewhere and _read_by_windows(group, node):
         lanes = min(map(partial(state.lane_utilization, group, node), group.reads[node]))
         if (executed <= node.size and lanes == 1) or pays_to_recompute_in_windows(
             node, _recompute_inputs(state, node), executed / lanes, target
@@ -457,7 +455,7 @@ def _try_join_reduction(state: State, group: Group, node: Node, needed_elsewhere
 
 
 def _try_join_contraction(state: State, group: Group, node: Node, needed_elsewhere: bool) -> Refusal | None:
-    if group.contraction is None and group.reduced and node.prim.name == "conv" and state.target.name == "cuda":
+    if group.contraction is None and group.reduced and node.prim.name == "conv" and state.target.has_shared_memory:
         why = why_not_pooled(group, node, needed_elsewhere)
         if why is not None:
             return Refusal(node, group.root, "conv-pool", why)

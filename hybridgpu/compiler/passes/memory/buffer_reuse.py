@@ -18,13 +18,11 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from ....core.dataclass import dataclass, field
-from ...devices.cpu import CpuConstants
 from .arena_offsets import ALIGNMENT
 from .step_order import MIN_PEAK_BYTES
 
-__all__ = ["MIN_IN_PLACE_BYTES", "Reuse", "reuse_buffers"]
+__all__ = ["Reuse", "reuse_buffers"]
 
-MIN_IN_PLACE_BYTES = CpuConstants.l2_bytes  #: bytes of an array that is not found in a core's cache any more
 _MIN_PEAK_FRACTION = 256  #: a buffer that is a smaller part of the peak is left alone
 
 Lifetime = tuple[int, int, int]

@@ -17,8 +17,8 @@ from .compiler.ir.types import TensorType, tensor_type
 from .core.autograd_state import state
 from .core.dtypes import dtype_of
 from .ndarray.apply import numpy_class
+from .ndarray.device_scope import zeros_on
 from .ndarray.ndarray import NDArray
-from .ndarray.placing import zeros_on
 from .ndarray.tape import Pullback, tracked
 from .ops.functions import Bound
 from .ops.params import REQUIRED, Text, Values, text_of

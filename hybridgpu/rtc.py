@@ -11,9 +11,9 @@ import numpy as np
 
 from .backends.cuda.backend import CudaBackend
 from .backends.cuda.user_kernels import UserModule, compile_module
+from .backends.device_errors import attempt
 from .backends.devices import device_of
-from .backends.failures import attempt
-from .backends.writes import written
+from .backends.write_tracking import written
 from .base import MXNetError, numeric_types, string_types
 from .context import Context
 from .core import autograd_state

@@ -41,8 +41,8 @@ from hybridgpu.backends.cuda.driver import (
 )
 from hybridgpu.backends.cuda.nvrtc import NUMERIC
 from hybridgpu.backends.cuda.user_kernels import UserModule, missing_kernel
+from hybridgpu.backends.device_errors import DeviceError
 from hybridgpu.backends.devices import use_gpu_devices
-from hybridgpu.backends.failures import DeviceError
 from hybridgpu.backends.library import Libraries
 from hybridgpu.cache.package_files import kernels_folder
 from hybridgpu.compiler.program import KernelInfo, KernelStep, Program

@@ -15,7 +15,7 @@ import numpy as np
 
 from ..core.fork_safe_lock import Lock
 from ..core.source_location import advice
-from .failures import HostMemoryError, again
+from .device_errors import HostMemoryError, again
 
 __all__ = ["ALIGNMENT", "aligned_bytes", "copy", "empty", "lasting", "lodger", "zeros"]
 

@@ -168,7 +168,7 @@ def cuda_graphs() -> str:
 
 
 def fused_updates() -> str:
-    """Whether a Trainer compiles its updates: never, auto or always (see gluon/steps.py).
+    """Whether a Trainer compiles its updates: never, auto or always (see gluon/compiled_step.py).
 
     Raises:
         MXNetError: another word.

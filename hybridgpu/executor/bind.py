@@ -11,11 +11,11 @@ from typing import Any
 from ..base import MXNetError
 from ..context import Context
 from ..core.dtypes import dtype_of
+from ..ndarray.device_scope import zeros_on
 from ..ndarray.ndarray import NDArray
-from ..ndarray.placing import zeros_on
+from ..symbol.ctx_groups import variable_contexts
 from ..symbol.inference import Inference, type_propagation
 from ..symbol.node import topological
-from ..symbol.placement import variable_contexts
 from ..symbol.symbol import Symbol
 from . import Executor
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..backends.devices import device_of
-from ..backends.writes import assign
+from ..backends.write_tracking import assign
 from ..base import MXNetError
 from ..compiler.ir.types import TensorType
 from ..context import Context
@@ -19,18 +19,18 @@ from ..core.autograd_state import GradientInfo
 from ..core.dtypes import DType, f32
 from ..core.rng import position, set_position
 from ..core.settings import numeric_mode, tf32
+from ..ndarray.device_scope import zeros_on
 from ..ndarray.ndarray import NDArray, allocate, wrap
-from ..ndarray.placing import zeros_on
 from ..ndarray.tape import backward
 from ..runtime.cached_op import CachedOp
 from ..runtime.compilation import Compiled, compiled
 from ..runtime.graph_breaks import is_graph_break
 from ..runtime.interpreter import NodeInterpreter
 from ..runtime.recorded_program import RecordedCall, RecordedProgram, recorded_program
+from ..symbol.ctx_groups import head_contexts
 from ..symbol.inference import Inference
 from ..symbol.lowering import structure
 from ..symbol.node import SymbolNode, topological
-from ..symbol.placement import head_contexts
 from ..symbol.symbol import Symbol
 from ..util import is_np_shape
 

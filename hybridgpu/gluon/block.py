@@ -20,11 +20,11 @@ from ..ndarray import load as load_arrays
 from ..ndarray.serialization import write_arrays
 from ..symbol import Symbol
 from ..util import _flags as np_flags
+from .block_scope import BlockScope
 from .forward import attribute_changed, trace_again
 from .parameter import Parameter, ParameterDict
 from .parameter.dictionary import shown_names
 from .parameter.parameter import take_together
-from .scope import BlockScope
 
 __all__ = ["Block", "HookHandle"]
 
@@ -290,13 +290,13 @@ class Block:
 
     def save(self, prefix: str) -> None:
         """Write the model's structure with the graphs of traced blocks, and its parameters, to two files."""
-        from .saving import save_model
+        from .model_files import save_model
 
         save_model(self, prefix)
 
     def load(self, prefix: str) -> None:
         """Read what ``save`` wrote, into a model of the same classes."""
-        from .saving import load_model
+        from .model_files import load_model
 
         load_model(self, prefix)
 

@@ -223,7 +223,7 @@ def graph_of(block: HybridBlock, flat: Sequence[Any], form: Any) -> CachedOp:
     from ..runtime.traced_calls import TracedCalls
     from ..symbol import Group
     from .hybrid import _changing, _preparing
-    from .structure import check_contexts
+    from .pytree import check_contexts
 
     arrays = [x for x in flat if x is not None]
     check_contexts(arrays)

@@ -41,7 +41,7 @@ from .forward import (
 )
 from .operators import follows_mode
 from .parameter import DeferredInitializationError, Parameter, ParameterDict, shape_is_known
-from .structure import check_contexts, first_array, flatten, formats_agree, kind_of_call, regroup
+from .pytree import check_contexts, first_array, flatten, formats_agree, kind_of_call, regroup
 
 if TYPE_CHECKING:
     from ..runtime.traced_calls import TracedCalls

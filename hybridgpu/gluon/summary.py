@@ -9,7 +9,7 @@ from typing import Any
 from ..core.source_location import advice
 from ..ndarray import NDArray
 from .block import Block
-from .structure import flatten
+from .pytree import flatten
 
 __all__ = ["print_summary"]
 

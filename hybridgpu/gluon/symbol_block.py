@@ -16,7 +16,7 @@ from ..util import is_np_array
 from .block import indent
 from .hybrid import HybridBlock, class_of_symbols
 from .parameter import ParameterDict
-from .structure import flatten, regroup
+from .pytree import flatten, regroup
 
 __all__ = ["SymbolBlock"]
 

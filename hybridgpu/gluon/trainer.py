@@ -18,8 +18,8 @@ from ..io.formats.atomic import replace_file
 from ..ndarray.versions import before_writes
 from ..optimizer.updater import load_states
 from .block import Block
+from .compiled_step import StepExplanation, TrainerSteps
 from .parameter import Parameter, ParameterDict
-from .steps import StepExplanation, TrainerSteps
 
 __all__ = ["Trainer"]
 

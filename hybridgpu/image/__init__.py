@@ -8,9 +8,9 @@ from .boxes import *
 from .boxes import __all__ as _boxes
 from .detection_iterator import *
 from .detection_iterator import __all__ as _detection
+from .images import *
+from .images import __all__ as _pictures
 from .iterator import *
 from .iterator import __all__ as _iterator
-from .pictures import *
-from .pictures import __all__ as _pictures
 
 __all__ = [*_pictures, *_augment, *_iterator, *_boxes, *_detection, "det"]

@@ -12,7 +12,7 @@ import numpy as np
 
 from .. import ndarray as nd
 from ..ndarray import NDArray, array
-from .pictures import center_crop, color_normalize, imresize, method_of, random_crop, random_size_crop, resize_short
+from .images import center_crop, color_normalize, imresize, method_of, random_crop, random_size_crop, resize_short
 
 __all__ = [
     "Augmenter", "BrightnessJitterAug", "CastAug", "CenterCropAug", "ColorJitterAug", "ColorNormalizeAug",

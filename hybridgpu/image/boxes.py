@@ -21,7 +21,7 @@ from .. import ndarray as nd
 from ..core.source_location import user_frame
 from ..ndarray import NDArray
 from .augment import Augmenter, CastAug, ForceResizeAug, ResizeAug, color_augmenters, normalizers
-from .pictures import copyMakeBorder, fixed_crop
+from .images import copyMakeBorder, fixed_crop
 
 __all__ = [
     "CreateDetAugmenter", "CreateMultiRandCropAugmenter", "DetAugmenter", "DetBorrowAug", "DetHorizontalFlipAug",

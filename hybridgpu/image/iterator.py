@@ -19,7 +19,7 @@ from ..ndarray import NDArray, array
 from ..ndarray.mode import of_mode
 from ..recordio import MXIndexedRecordIO, MXRecordIO, unpack
 from .augment import CreateAugmenter
-from .pictures import imdecode
+from .images import imdecode
 
 __all__ = ["ImageIter"]
 

@@ -18,8 +18,8 @@ from ..ndarray import NDArray, array
 from ..recordio import unpack
 from .augment import Augmenter, HorizontalFlipAug, RandomSizedCropAug, ResizeAug, color_augmenters
 from .hls import HLSJitterAug
+from .images import center_crop, copyMakeBorder, imresize, random_crop
 from .iterator import listed
-from .pictures import center_crop, copyMakeBorder, imresize, random_crop
 
 __all__ = ["ImageRecordIter"]
 

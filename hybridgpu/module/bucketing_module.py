@@ -16,7 +16,7 @@ from ..ndarray import array as make_array
 from ..ndarray import save as save_arrays
 from ..symbol import Symbol
 from .base_module import SGD_RATE, BaseModule
-from .inputs import check_names
+from .data_descriptions import check_names
 from .module import Module
 
 __all__ = ["BucketingModule"]

@@ -18,9 +18,9 @@ from ..ndarray import NDArray, zeros
 from ..optimizer.updater import load_states
 from ..symbol import Symbol
 from .base_module import SGD_RATE, BaseModule
+from .data_descriptions import check_names, descriptions
 from .executor_group import DataParallelExecutorGroup
-from .inputs import check_names, descriptions
-from .stores import give_params, make_store, step
+from .kvstore_update import give_params, make_store, step
 
 __all__ = ["Module"]
 

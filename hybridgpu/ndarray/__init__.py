@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..context import current_context
 from ..frontend.namespaces import NUMPY_MODULES, Namespace, importable
-from ..ops.samplers import make_zipfian
+from ..ops.sample_like import make_zipfian
 from . import control_flow, random, updates
 from .apply import apply_function
 from .creation import *

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
+from ..backends.device_errors import HostMemoryError, attempt
 from ..backends.devices import device_of
-from ..backends.failures import HostMemoryError, attempt
-from ..backends.writes import assign
+from ..backends.write_tracking import assign
 from ..base import MXNetError, ParameterError
 from ..compiler.ir.graph import RANDOM_STATE, Graph, Provenance
 from ..compiler.ir.types import TensorType
@@ -29,7 +29,7 @@ from ..ops.precision import active, cast_inputs
 from ..ops.record import OPERATORS, Operator, shape_text
 from ..util import is_np_shape
 from .binding_version import invalidate_bindings
-from .late import LateCall, late_call, late_key
+from .dynamic_attributes import LateCall, late_call, late_key
 from .ndarray import NDArray, in_place_recorded, refuse_in_place, wrap
 from .tape import Function, FunctionCall, Pullback, blend, tracked
 from .versions import before_write, latest

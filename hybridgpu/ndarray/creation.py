@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..backends.devices import device_of
-from ..backends.writes import share
+from ..backends.write_tracking import share
 from ..base import numeric_types
 from ..context import Context, current_context
 from ..core.autograd_state import state

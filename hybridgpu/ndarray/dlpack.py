@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ..backends.writes import share
+from ..backends.write_tracking import share
 from ..core.dtypes import bf16
 
 __all__ = ["Capsule", "Taken", "exported"]

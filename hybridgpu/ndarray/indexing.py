@@ -15,14 +15,14 @@ from typing import Any
 import numpy as np
 
 from ..backends.devices import device_of
-from ..backends.writes import written
+from ..backends.write_tracking import written
 from ..base import MXNetError, is_integer, numeric_types
 from ..compiler.primitives.gather import add_at
 from ..core import autograd_state
 from ..core.dtypes import holds_numbers
 from ..util import is_np_shape
+from .device_scope import on_its_device
 from .ndarray import NDArray, in_place_recorded, wrap
-from .placing import on_its_device
 from .tape import record_call, tracked
 from .versions import before_write
 

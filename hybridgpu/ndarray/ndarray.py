@@ -16,7 +16,7 @@ import numpy as np
 
 from ..backends import memory
 from ..backends.devices import device_of
-from ..backends.writes import assign, share
+from ..backends.write_tracking import assign, share
 from ..base import MXNetError, numeric_types, shown
 from ..compiler.ir.types import tensor_type
 from ..context import Context, current_context

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ..frontend.namespaces import Namespace
 from ..hints.tracing import in_array_code
 from ..ops import OPERATORS
-from ..ops.samplers import make_samplers
+from ..ops.sample_like import make_samplers
 from .apply import apply, apply_function, first_target
 from .ndarray import NDArray
 

@@ -15,11 +15,11 @@ from typing import Any
 
 import numpy as np
 
+from ..backends.device_errors import again, attempt, give_up
 from ..backends.devices import Device, device_of
-from ..backends.failures import again, attempt, give_up
 from ..backends.library import special
 from ..backends.memory import empty
-from ..backends.writes import assign, written
+from ..backends.write_tracking import assign, written
 from ..base import MXNetError
 from ..compiler.ir.graph import Graph
 from ..compiler.passes.canonicalize.simplify import simplify
@@ -29,8 +29,8 @@ from ..context import Context
 from ..core.autograd_state import GradientInfo, history, state
 from ..core.source_location import advice
 from ..ops.mutation import backward_order
+from .device_scope import zeros_on
 from .ndarray import NDArray, wrap
-from .placing import zeros_on
 from .versions import latest
 
 __all__ = [

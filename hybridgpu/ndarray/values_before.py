@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ..backends.writes import owner
+from ..backends.write_tracking import owner
 
 __all__ = ["ValuesBefore"]
 

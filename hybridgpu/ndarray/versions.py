@@ -26,7 +26,7 @@ import numpy as np
 
 from ..backends.devices import Device, device_of
 from ..backends.memory import copy
-from ..backends.writes import owner, written
+from ..backends.write_tracking import owner, written
 from ..context import Context
 from ..core.fork_safe_lock import Lock
 from .binding_version import invalidate_bindings

@@ -9,7 +9,7 @@ from ..base import MXNetError
 from ..compiler.ir import Builder, Node
 from ..core.dtypes import DType, f32, f64, i64
 from ..util import is_np_shape
-from .late import Late, held_number
+from .dynamic_attributes import Late, held_number
 from .params import REQUIRED, Bool, Double, Dtype, Int, Long, Param, Shape, Text, Values
 from .record import operator, sample, shape_text
 

@@ -19,7 +19,7 @@ from ..compiler.ir import Builder, Node
 from ..compiler.ir.graph import broadcast_shapes
 from ..compiler.primitives.custom_gradient import gradient_rule
 from ..core.dtypes import DType, bool_, f32, f64, i64
-from .late import Late, held_number
+from .dynamic_attributes import Late, held_number
 from .params import Bool, Double, Dtype, Float, Int, Values
 from .precision import MIXED
 from .record import operator, sample, shape_text

@@ -18,7 +18,7 @@ from ..base import MXNetError
 from ..compiler.ir import Builder, Node
 from ..core.dataclass import dataclass
 from ..core.dtypes import DType, f32
-from .late import Late
+from .dynamic_attributes import Late
 from .linear import need_float
 from .params import Bool, Double, Float, Int, Param, Values
 from .record import check_same_shape, operator, sample

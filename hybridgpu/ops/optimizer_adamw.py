@@ -12,7 +12,7 @@ from typing import Any
 from ..base import MXNetError
 from ..compiler.ir import Builder, Node
 from ..core.dtypes import f32
-from .late import Late
+from .dynamic_attributes import Late
 from .linear import need_float
 from .optimizer import BETAS, CLIP, DECAY, RESCALE, Scalars, averages, epsilon, need_single, rate, single, wide
 from .params import REQUIRED, Bool, Float, Floats, Int, Param, Values

@@ -9,8 +9,8 @@ from typing import Any
 from .. import ndarray as nd
 from ..ndarray import NDArray
 from .base import Optimizer, register, zeros_like
-from .by_operator import ByOperator, Call, ManyByOperator, as_lists
 from .sgd import aggregation_size
+from .single_op import ByOperator, Call, ManyByOperator, as_lists
 
 __all__ = ["FTML", "LAMB", "AdaDelta", "AdaGrad", "Adam", "Adamax", "Ftrl", "Nadam", "RMSProp", "Test"]
 

@@ -15,7 +15,7 @@ from ..core.source_location import advice, user_frame
 from ..hints.arguments import meant, taken_by
 from ..hints.foreign_names import OPTIMIZERS
 from ..ndarray import NDArray, clip
-from ..ndarray.placing import zeros_on
+from ..ndarray.device_scope import zeros_on
 from ..util import is_np_array
 
 __all__ = ["Optimizer", "create", "register"]

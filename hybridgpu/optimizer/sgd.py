@@ -14,7 +14,7 @@ from .. import ndarray as nd
 from ..ndarray import NDArray
 from ..ndarray.random import normal
 from .base import Optimizer, register, zeros_like
-from .by_operator import ByOperator, Call, ManyByOperator, OneStep, as_lists, interleave
+from .single_op import ByOperator, Call, ManyByOperator, OneStep, as_lists, interleave
 
 __all__ = ["DCASGD", "LARS", "LBSGD", "NAG", "SGD", "SGLD", "Signum", "ccSGD"]
 

@@ -76,7 +76,12 @@ class BackgroundJob(Generic[T]):
 
 #: what compiling imports besides :mod:`hybridgpu.compiler`, of which each graph needs a part: what runs a compiler, and
 #: what reads templates for the first time
-_MORE = ("hybridgpu.backends.cpu.compiling", "hybridgpu.backends.cpu.waiting", "subprocess", "encodings.unicode_escape")
+_MORE = (
+    "hybridgpu.backends.cpu.compile",
+    "hybridgpu.backends.cpu.prestarted_compiler",
+    "subprocess",
+    "encodings.unicode_escape",
+)
 _importing = threading.Lock()  #: forks wait for it: a child would wait for ever for a module that is half imported
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(

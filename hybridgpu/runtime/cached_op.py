@@ -15,7 +15,7 @@ from weakref import WeakSet
 
 from ..backends.base import Mode
 from ..backends.devices import device_of
-from ..backends.writes import is_shared
+from ..backends.write_tracking import is_shared
 from ..base import MXNetError
 from ..context import Context
 from ..core import autograd_state

@@ -16,13 +16,13 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 from ..backends.base import Backend, Loaded, Mode, NotBuiltError, this_thread
-from ..backends.beside import Beside
 from ..backends.cpu import backend as _cpu  # noqa: F401  with us: the first call of a service should not wait for it
+from ..backends.device_errors import attempt
 from ..backends.devices import Device, device_of
-from ..backends.failures import attempt
 from ..backends.library import special
 from ..backends.memory import empty
-from ..backends.writes import assign
+from ..backends.worker_thread import Beside
+from ..backends.write_tracking import assign
 from ..cache.disk_cache import default_store
 from ..cache.package_files import sources_hash
 from ..compiler.ir.graph import Graph

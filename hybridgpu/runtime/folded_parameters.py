@@ -3,8 +3,8 @@
 
 A program may have a *prelude* (compiler/passes/parameter_folding.py), which depends on parameters alone. Its results are kept
 with the block, one set for all signatures that want the same ones. Every write into a parameter's memory is told
-(backends/writes.py): what is kept is then out of date, and so is every prepared call, so that calls pay nothing for
-the check. The next call computes the values again, into new memory: another thread's call may still read the old ones.
+(backends/write_tracking.py): what is kept is then out of date, and so is every prepared call, so that calls pay
+nothing for the check. The next call computes the values again, into new memory: another thread's call may still read the old ones.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..backends.memory import lasting
-from ..backends.writes import is_shared, owner, unwatch, watch
+from ..backends.write_tracking import is_shared, owner, unwatch, watch
 from ..core.fork_safe_lock import Lock
 from ..ndarray.binding_version import invalidate_bindings
 from .captured import refuse_first
@@ -56,7 +56,7 @@ class FoldedParameters:
         return sum(v.nbytes for v in self._values)
 
     def outdated(self) -> None:
-        """See :class:`~hybridgpu.backends.writes.Watcher`."""
+        """See :class:`~hybridgpu.backends.write_tracking.Watcher`."""
         self._outdated = True
         self._read = []  # what was replaced is held no longer than by calls
         invalidate_bindings()

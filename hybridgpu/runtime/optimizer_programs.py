@@ -2,8 +2,8 @@
 """Updates of many weights by an optimizer's operator, compiled into one program that writes in place.
 
 The program is lowered from the operator's own record. Learning rates, weight decays, the gradients' factor and the
-number of the step are arguments (ops/late.py): a schedule or another batch size needs no other program. Weights and
-states are written where they are, which the compiler arranges (compiler/passes/memory/buffer_donation.py). The numeric mode is always
+number of the step are arguments (ops/dynamic_attributes.py): a schedule or another batch size needs no other program.
+Weights and states are written where they are, which the compiler arranges (compiler/passes/memory/buffer_donation.py). The numeric mode is always
 strict, so that a compiled step gives the bits of an eager one.
 """
 
@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..backends.device_errors import give_up
 from ..backends.devices import Device, device_of
-from ..backends.failures import give_up
 from ..backends.memory import aligned_bytes, empty
-from ..backends.writes import assign, written_all
+from ..backends.write_tracking import assign, written_all
 from ..base import MXNetError
 from ..cache.disk_cache import default_store
 from ..compiler.ir import Node
@@ -30,7 +30,7 @@ from ..core.fork_safe_lock import Lock
 from ..core.name_table import GRAPH, NameTable, name_placeholder
 from ..ndarray.ndarray import NDArray
 from ..ops import OPERATORS
-from ..ops.late import LateNumbers, Slot
+from ..ops.dynamic_attributes import LateNumbers, Slot
 from .compilation import LIMIT, Compilation, Compiled, store_key
 
 __all__ = ["Update", "UpdateProgram", "UpdateSpec", "available", "update_program"]

@@ -14,7 +14,7 @@ import weakref
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..backends.writes import owner, written_all
+from ..backends.write_tracking import owner, written_all
 from ..context import Context
 from ..core.autograd_state import GradientInfo
 from ..ndarray.binding_version import binding_version

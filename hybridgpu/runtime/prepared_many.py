@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..backends.writes import assign
+from ..backends.write_tracking import assign
 from ..core import autograd_state
 from ..ndarray.binding_version import binding_version
 from ..ndarray.ndarray import NDArray

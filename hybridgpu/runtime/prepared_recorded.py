@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..backends.writes import assign
+from ..backends.write_tracking import assign
 from ..context import Context
 from ..core import autograd_state
 from ..core.autograd_state import GradientInfo, history

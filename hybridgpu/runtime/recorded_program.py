@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from ..backends.base import Mode
 from ..backends.devices import Device, device_of
-from ..backends.writes import assign
+from ..backends.write_tracking import assign
 from ..cache.disk_cache import default_store
 from ..compiler.ir.graph import Graph, Node, reachable
 from ..compiler.ir.types import TensorType

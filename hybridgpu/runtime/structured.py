@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import count
 from typing import Any
 
-from ..backends.texts import code_of
+from ..backends.code_cache import code_of
 from ..core.pytree import Named, Static, regroup
 
 __all__ = ["Call", "count_of", "finish_of", "function", "listed", "prepared_for", "refusal", "together", "unpacking"]

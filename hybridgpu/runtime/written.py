@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from sys import getrefcount
 from typing import TYPE_CHECKING, Any
 
-from ..backends.writes import assign
+from ..backends.write_tracking import assign
 from ..core.autograd_state import ResultInfo, history, state
 from ..core.rng import drawing
 from ..ndarray.binding_version import binding_version

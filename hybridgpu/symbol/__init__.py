@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 from ..base import MXNetError, numeric_types
 from ..frontend.namespaces import NUMPY_MODULES, Namespace, importable
 from ..hints.tracing import in_graph
-from ..ops.samplers import make_zipfian
+from ..ops.sample_like import make_zipfian
 from . import control_flow, random, updates
-from .compose import apply_symbol, compose, make_node, var
+from .node_factory import apply_symbol, compose, make_node, var
 from .symbol import Group, Symbol
 
 if TYPE_CHECKING:  # stubs, made from the records

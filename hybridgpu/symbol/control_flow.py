@@ -15,8 +15,8 @@ from .. import attribute
 from ..attribute import AttrScope
 from ..core.pytree import flatten, regroup
 from ..ops import OPERATORS
-from .compose import make_node, var
 from .node import Entry, SymbolNode, topological
+from .node_factory import make_node, var
 from .symbol import Group, Symbol
 
 __all__ = ["cond", "foreach", "while_loop"]

@@ -16,8 +16,8 @@ from typing import Any
 from ..base import MXNetError
 from ..ops.functions import registered
 from ..util import is_np_shape
+from .legacy_json import OLDEST, VERSION, split_hidden, upgrade
 from .node import Entry, SymbolNode, topological
-from .upgrade import OLDEST, VERSION, split_hidden, upgrade
 
 __all__ = ["read_graph", "write_graph"]
 

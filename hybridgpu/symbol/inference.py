@@ -22,7 +22,7 @@ from ..hints.node_errors import fault, origin
 from ..ops.record import shape_text
 from ..util import is_np_shape
 from .node import SymbolNode, topological
-from .partial import UNKNOWN, merge, probe_inputs, probe_outputs
+from .partial_inference import UNKNOWN, merge, probe_inputs, probe_outputs
 from .subgraph import fill_shapes, incomplete, lower_node
 from .symbol import Symbol, _auxiliary
 

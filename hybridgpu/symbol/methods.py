@@ -37,7 +37,7 @@ def make_method(name: str) -> Callable[..., Any] | None:
     op = OPERATORS[_ONLY_SYMBOL[name]] if name in _ONLY_SYMBOL else method_operator(name)
     if op is None:
         return None
-    from .compose import apply_symbol
+    from .node_factory import apply_symbol
 
     record, spelled, in_place = op, "cast" if name == "astype" else name, name in _IN_PLACE
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from ..frontend.namespaces import Namespace
 from ..hints.tracing import in_graph
 from ..ops import OPERATORS
-from ..ops.samplers import make_samplers
-from .compose import apply_symbol, make_node
+from ..ops.sample_like import make_samplers
+from .node_factory import apply_symbol, make_node
 from .symbol import Symbol
 
 _operators = Namespace("random", apply_symbol, "symbol")

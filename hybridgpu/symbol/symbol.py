@@ -39,7 +39,7 @@ def _binary(
     reflected: bool = False,
 ) -> Callable[[Any, Any], Symbol]:
     def method(self: Symbol, other: Any) -> Any:
-        from .compose import compose
+        from .node_factory import compose
 
         if isinstance(other, Symbol):
             pair = [other, self] if reflected else [self, other]
@@ -253,7 +253,7 @@ class Symbol(OperatorMethods):
         return self * -1.0  # type: ignore[no-any-return]
 
     def __abs__(self) -> Symbol:
-        from .compose import compose
+        from .node_factory import compose
 
         return compose("abs", "abs", [self], {})
 
@@ -484,7 +484,7 @@ class Symbol(OperatorMethods):
         Raises:
             ValueError: a variable has no array.
         """
-        from .execution import evaluate
+        from .evaluate import evaluate
 
         return evaluate(self, ctx, kwargs)
 

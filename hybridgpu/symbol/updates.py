@@ -9,7 +9,7 @@ from typing import Any
 from ..ops import OPERATORS
 from ..ops.record import Operator
 from ..ops.update_functions import make_adamw
-from .compose import make_node
+from .node_factory import make_node
 from .symbol import Symbol
 
 __all__ = ["adamw_update", "mp_adamw_update"]

@@ -304,7 +304,7 @@ def traced_class(kind: type) -> type:
 
 def node(name: str, inputs: list[Symbol], **attributes: Any) -> Symbol:
     """A node that Python's syntax makes, of one result."""
-    from ..symbol.compose import make_node
+    from ..symbol.node_factory import make_node
 
     op = registered(name)
     assert op is not None

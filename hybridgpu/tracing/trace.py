@@ -27,8 +27,8 @@ from ..ops.functions import spelled_hint
 from ..ops.params import Values
 from ..ops.record import Operator, shape_text
 from ..symbol import Group, Symbol
-from ..symbol.compose import make_node, var
 from ..symbol.node import Entry, SymbolNode, topological
+from ..symbol.node_factory import make_node, var
 from ..symbol.subgraph import lower_node
 from ..util import is_np_array
 from .arrays import GRADIENTS, Traced, Value, check_memory, node, traced_class

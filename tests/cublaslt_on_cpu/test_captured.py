@@ -13,7 +13,7 @@ from emulated import THREAD, EmulatedStream
 import hybridgpu as mx
 from hybridgpu import nd
 from hybridgpu.backends.base import Mode
-from hybridgpu.backends.cuda.frames import KernelCall, LibraryCall
+from hybridgpu.backends.cuda.argument_tables import KernelCall, LibraryCall
 from hybridgpu.backends.devices import device_of
 from hybridgpu.gluon import nn
 from hybridgpu.gluon.model_zoo.vision import BasicBlockV1

@@ -14,7 +14,7 @@ from cudnn_on_cpu.support import Fake
 from emulated import THREAD, EmulatedStream, aligned, install, uninstall
 
 import hybridgpu as mx
-from hybridgpu.backends.cuda import foreign
+from hybridgpu.backends.cuda import ctypes_binding
 from hybridgpu.backends.cuda.backend import CudaProgram
 from hybridgpu.backends.devices import device_of
 from hybridgpu.base import MXNetError
@@ -361,7 +361,7 @@ def test_failures_after_a_fork(fakes, alone, monkeypatch):
     """A library says no more than that it failed; CUDA is asked."""
     graph, program = loaded(*GRAPHS["bias"])
     fakes[0].plant("cublasLtMatmul", 13)
-    monkeypatch.setattr(foreign, "lost_by_fork", lambda: True)
+    monkeypatch.setattr(ctypes_binding, "lost_by_fork", lambda: True)
     with pytest.raises(MXNetError, match="failed.*\\nThis process was forked") as raised:
         check(graph, program, filled(graph, 1))
     assert "HYBRIDGPU_CUBLASLT" not in str(raised.value)

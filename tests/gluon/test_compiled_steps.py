@@ -12,7 +12,7 @@ import pytest
 import hybridgpu as mx
 from hybridgpu import autograd, gluon, nd, optimizer
 from hybridgpu.cache.disk_cache import reset_default_store
-from hybridgpu.gluon import nn, steps
+from hybridgpu.gluon import compiled_step, nn
 from hybridgpu.runtime import optimizer_programs
 from hybridgpu.runtime.reports.events import compile_report
 
@@ -225,7 +225,7 @@ def nothing_compiled(monkeypatch, tmp_path):
 
 def test_when_it_is_compiled(monkeypatch, nothing_compiled):
     monkeypatch.setenv(MODE, "auto")
-    monkeypatch.setattr(steps, "AFTER", 3)
+    monkeypatch.setattr(compiled_step, "AFTER", 3)
     net = hybrid()
 
     def trainer():
@@ -276,7 +276,7 @@ def test_lamb_is_compiled_at_once(monkeypatch, nothing_compiled):
 
 def test_not_for_blocks_that_are_not_hybridized(monkeypatch):
     monkeypatch.setenv(MODE, "auto")
-    monkeypatch.setattr(steps, "AFTER", 2)
+    monkeypatch.setattr(compiled_step, "AFTER", 2)
     params = parameters()
     trainer = gluon.Trainer(params, "sgd")
     for t in range(3):
@@ -339,7 +339,7 @@ def test_weights_one_by_one(monkeypatch):
 def test_a_program_that_cannot_be_made_is_tried_once(monkeypatch):
     monkeypatch.setenv(MODE, "always")
     tried = []
-    monkeypatch.setattr(steps, "update_program", lambda *a: tried.append(a))
+    monkeypatch.setattr(compiled_step, "update_program", lambda *a: tried.append(a))
     params = parameters()
     trainer = gluon.Trainer(params, "sgd", kvstore=None)
     for t in range(3):

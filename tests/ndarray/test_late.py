@@ -13,7 +13,7 @@ from hybridgpu.compiler.primitives import builder
 from hybridgpu.compiler.reference import Interpreter, _scalars
 from hybridgpu.core.dtypes import f32
 from hybridgpu.ndarray import apply, tape
-from hybridgpu.ndarray.late import late_call
+from hybridgpu.ndarray.dynamic_attributes import late_call
 from hybridgpu.ops import OPERATORS
 from hybridgpu.ops.numpy import binary  # noqa: F401  # declares the operators of np
 

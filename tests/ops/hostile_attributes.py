@@ -25,7 +25,7 @@ from hybridgpu.ndarray.apply import apply_function
 from hybridgpu.ops import OPERATORS
 from hybridgpu.ops.functions import make_function
 from hybridgpu.ops.params import Bool, Double, Float, Floats, Int, Shape
-from hybridgpu.symbol.compose import apply_symbol
+from hybridgpu.symbol.node_factory import apply_symbol
 
 MEMORY = 1 << 29  #: bytes beyond what is there before the first call
 SECONDS = 5.0  #: of the processor for a call

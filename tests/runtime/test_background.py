@@ -13,8 +13,8 @@ import pytest
 import hybridgpu as mx
 from hybridgpu import autograd, nd
 from hybridgpu.backends.base import this_thread
-from hybridgpu.backends.cpu import compiling
-from hybridgpu.backends.cpu.compiling import CompileError
+from hybridgpu.backends.cpu import compile as cpu_compile
+from hybridgpu.backends.cpu.compile import CompileError
 from hybridgpu.backends.cpu.toolchain import Toolchain
 from hybridgpu.cache.disk_cache import reset_default_store
 from hybridgpu.gluon import nn
@@ -300,7 +300,7 @@ def test_only_the_thread_that_makes_programs_is_in_the_background():
     ("processors", "background", "most"), [(2, False, 2), (2, True, 1), (3, True, 2), (1, True, 1)]
 )
 def test_compilers_at_a_time(monkeypatch, processors, background, most):
-    monkeypatch.setattr(compiling, "cpu_count", lambda: processors)
+    monkeypatch.setattr(cpu_compile, "cpu_count", lambda: processors)
     monkeypatch.setattr(this_thread, "background", background)
     threads = set()
     meet = threading.Barrier(most, timeout=60)  # so that each has its thread
@@ -309,7 +309,7 @@ def test_compilers_at_a_time(monkeypatch, processors, background, most):
         threads.add(threading.get_ident())
         meet.wait()
 
-    compiling._side_by_side([job] * most * 2)
+    cpu_compile._side_by_side([job] * most * 2)
     assert len(threads) == most
 
 

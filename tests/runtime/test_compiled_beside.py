@@ -12,9 +12,9 @@ import pytest
 import hybridgpu as mx
 from hybridgpu import autograd, nd
 from hybridgpu.backends.base import NotBuiltError
-from hybridgpu.backends.cpu import waiting
+from hybridgpu.backends.cpu import prestarted_compiler
 from hybridgpu.backends.cpu.backend import CpuBackend
-from hybridgpu.backends.cpu.compiling import CompileError
+from hybridgpu.backends.cpu.compile import CompileError
 from hybridgpu.gluon import nn
 from hybridgpu.runtime import compilation as module
 from hybridgpu.runtime import recorded_program
@@ -171,5 +171,5 @@ def test_ctrl_c_in_planning_waits_for_no_compilation(net, monkeypatch):
         assert left.daemon
         gate.set()
         left.join(60)
-        assert ended == [left] and not waiting._all  # nor does its compiler wait on
+        assert ended == [left] and not prestarted_compiler._all  # nor does its compiler wait on
     check(net)

@@ -13,7 +13,7 @@ from emulated import EmulatedStream
 import hybridgpu as mx
 from hybridgpu import nd
 from hybridgpu.backends.cuda import backend
-from hybridgpu.backends.cuda.frames import Arenas
+from hybridgpu.backends.cuda.argument_tables import Arenas
 from hybridgpu.gluon import nn
 
 FLAGS = {

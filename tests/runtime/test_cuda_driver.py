@@ -16,7 +16,7 @@ from cuda_on_cpu.toolchain import nvidia_includes
 
 from hybridgpu.backends.cuda.driver import Launch, Memory, NoGraphError, NotCapturedError
 from hybridgpu.backends.cuda.graphs import Captures, CudaGraph, GraphFunctions, KernelNode
-from hybridgpu.backends.failures import DeviceError
+from hybridgpu.backends.device_errors import DeviceError
 from hybridgpu.base import MXNetError
 
 HERE = Path(__file__).parent

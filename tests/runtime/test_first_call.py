@@ -64,7 +64,7 @@ print(json.dumps([mx.compile_report().compiled_modules, loaded, float(y.sum().as
 """
 #: what makes programs: none of it is wanted where they are there
 COMPILING = (
-    "hybridgpu.backends.cpu.compiling",
+    "hybridgpu.backends.cpu.compile",
     "hybridgpu.compiler.codegen",
     "subprocess",
     "hybridgpu.compiler.pipeline",

@@ -13,7 +13,7 @@ from emulated import install, uninstall
 
 import hybridgpu as mx
 from hybridgpu import autograd, nd
-from hybridgpu.backends import writes
+from hybridgpu.backends import write_tracking
 from hybridgpu.backends.cpu.backend import cpu_backend
 from hybridgpu.compiler.program import Program
 from hybridgpu.gluon import nn
@@ -486,22 +486,26 @@ def test_other_parameters_are_still_kept_of(compiler):
 
 def test_foreign_memory_is_no_longer_noted_when_it_is_gone():
     gc.collect()
-    before = len(writes._shared)
+    before = len(write_tracking._shared)
     a = nd.from_numpy(np.ones(7, "float32"))
-    assert writes.is_shared(a._data) and writes.is_shared(a[2:3]._data) and len(writes._shared) == before + 1
+    assert (
+        write_tracking.is_shared(a._data)
+        and write_tracking.is_shared(a[2:3]._data)
+        and len(write_tracking._shared) == before + 1
+    )
     del a
     gc.collect()
-    assert len(writes._shared) == before
+    assert len(write_tracking._shared) == before
 
 
 def test_a_net_that_is_gone_watches_nothing(compiler):
-    before = dict(writes._watchers)
+    before = dict(write_tracking._watchers)
     net, p, x = filled("BatchNorm")
     net(x)
-    assert len(writes._watchers) == len(before) + 4
+    assert len(write_tracking._watchers) == len(before) + 4
     del net, p
     gc.collect()
-    assert writes._watchers == before
+    assert write_tracking._watchers == before
 
 
 # -- threads

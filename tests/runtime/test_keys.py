@@ -13,7 +13,7 @@ from hybridgpu.core.dtypes import f32
 from hybridgpu.ops import OPERATORS
 from hybridgpu.ops.record import operator
 from hybridgpu.runtime.compilation import compiled
-from hybridgpu.symbol.compose import make_node
+from hybridgpu.symbol.node_factory import make_node
 
 pytestmark = pytest.mark.usefixtures("compiler")
 

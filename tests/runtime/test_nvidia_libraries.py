@@ -10,7 +10,7 @@ import sys
 import pytest
 from cuda_on_cpu.toolchain import compiler as cxx
 
-from hybridgpu.backends.cuda import cublaslt, cudnn, wheels
+from hybridgpu.backends.cuda import cublaslt, cudnn, nvidia_wheels
 from hybridgpu.backends.cuda.backend import CudaBackend
 from hybridgpu.backends.cuda.cublaslt_dot import ProductLibrary
 from hybridgpu.backends.cuda.cudnn_conv import ConvolutionLibrary
@@ -28,11 +28,11 @@ def test_what_the_process_has_comes_first(tmp_path):
         subprocess.run(command, check=True)
     names = [NAME, "libhybridgpu-of-tests.so.8"]
     in_wheel = str(wheel / NAME)
-    assert not wheels.in_this_process(NAME)
-    assert wheels.places(names, [str(tmp_path), str(wheel)]) == [in_wheel, *names]
+    assert not nvidia_wheels.in_this_process(NAME)
+    assert nvidia_wheels.places(names, [str(tmp_path), str(wheel)]) == [in_wheel, *names]
     held = ctypes.CDLL(str(elsewhere / NAME))  # as another package would have loaded it
-    assert wheels.in_this_process(NAME) and held
-    assert wheels.places(names, [str(wheel)]) == [NAME, in_wheel, names[1]]
+    assert nvidia_wheels.in_this_process(NAME) and held
+    assert nvidia_wheels.places(names, [str(wheel)]) == [NAME, in_wheel, names[1]]
 
 
 class Place:
@@ -58,7 +58,7 @@ LIBRARIES = {
 def test_an_installed_library_is_not_loaded_to_be_offered(which, tmp_path, monkeypatch):
     make, module, primitive, name, setting = LIBRARIES[which]
     monkeypatch.delenv(setting, raising=False)
-    monkeypatch.setattr(wheels, "in_this_process", lambda name: False)
+    monkeypatch.setattr(nvidia_wheels, "in_this_process", lambda name: False)
     monkeypatch.setattr(module, "_wheel", lambda *cuda: [str(tmp_path)])
     (tmp_path / name).write_bytes(b"loading this fails")
     library = make(Place(13))

@@ -7,7 +7,7 @@ import marshal
 
 import pytest
 
-from hybridgpu.backends import texts
+from hybridgpu.backends import code_cache
 from hybridgpu.cache.disk_cache import Store
 
 TEXT = "def f(x):\n    return x + 1\n"
@@ -16,15 +16,15 @@ TEXT = "def f(x):\n    return x + 1\n"
 @pytest.fixture
 def store(tmp_path, monkeypatch):
     made = Store(tmp_path / "cache")
-    monkeypatch.setattr(texts, "default_store", lambda: made)
-    texts.code_of.cache_clear()
+    monkeypatch.setattr(code_cache, "default_store", lambda: made)
+    code_cache.code_of.cache_clear()
     yield made
-    texts.code_of.cache_clear()
+    code_cache.code_of.cache_clear()
 
 
 def run(text=TEXT, file="here"):
     names: dict = {}
-    exec(texts.code_of(text, file), names)
+    exec(code_cache.code_of(text, file), names)
     return names["f"](1)
 
 
@@ -34,23 +34,23 @@ def no_compiler(*_):
 
 def test_code_is_found_again(store, monkeypatch):
     assert run() == 2
-    texts.code_of.cache_clear()  # as in another process
-    monkeypatch.setattr(texts, "compile", no_compiler, raising=False)
+    code_cache.code_of.cache_clear()  # as in another process
+    monkeypatch.setattr(code_cache, "compile", no_compiler, raising=False)
     assert run() == 2
 
 
 def test_another_text_or_file_is_another_code(store):
     assert run() == 2 and run(TEXT.replace("1", "2")) == 3
-    assert texts.code_of(TEXT, "there").co_filename == "there"
+    assert code_cache.code_of(TEXT, "there").co_filename == "there"
 
 
 def test_another_python_finds_no_code_of_this_one(store, monkeypatch):
     """Instructions differ from version to version."""
     run()
-    texts.code_of.cache_clear()
-    monkeypatch.setattr(texts.sys, "version", "another")
+    code_cache.code_of.cache_clear()
+    monkeypatch.setattr(code_cache.sys, "version", "another")
     compiled = []
-    monkeypatch.setattr(texts, "compile", lambda *a: compiled.append(a) or compile(*a), raising=False)
+    monkeypatch.setattr(code_cache, "compile", lambda *a: compiled.append(a) or compile(*a), raising=False)
     assert run() == 2 and len(compiled) == 1
 
 

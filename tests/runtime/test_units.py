@@ -11,8 +11,8 @@ from dataclasses import replace
 import pytest
 
 from hybridgpu.backends.base import NotBuiltError
-from hybridgpu.backends.cpu import compiling as module
-from hybridgpu.backends.cpu.compiling import CompileError
+from hybridgpu.backends.cpu import compile as module
+from hybridgpu.backends.cpu.compile import CompileError
 from hybridgpu.backends.cpu.toolchain import find_toolchain
 from hybridgpu.cache.disk_cache import Store
 from hybridgpu.compiler.codegen import cpu_units as codegen

@@ -538,12 +538,12 @@ def test_steps_go_on_from_new_values(mode, monkeypatch):
 
 def test_new_values_while_the_trainer_binds_its_program(monkeypatch):
     """A program that was bound to the memory of before is not used for the next step."""
-    from hybridgpu.gluon import steps
+    from hybridgpu.gluon import compiled_step
 
     monkeypatch.setenv("HYBRIDGPU_FUSED_UPDATES", "always")
     net, x = ready(Shown(side=4), 4)
     trainer = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 1.0})
-    pending, original = [True], steps.Update.__init__
+    pending, original = [True], compiled_step.Update.__init__
 
     def bound(self, *args):
         original(self, *args)
@@ -551,7 +551,7 @@ def test_new_values_while_the_trainer_binds_its_program(monkeypatch):
             pending.pop()
             net.w.set_data(full(100, 4))
 
-    monkeypatch.setattr(steps.Update, "__init__", bound)
+    monkeypatch.setattr(compiled_step.Update, "__init__", bound)
     for want in (100, 99, 98):  # the first step comes before the new values
         with autograd.record():
             net(x).sum().backward()

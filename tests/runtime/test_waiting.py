@@ -22,13 +22,13 @@ import pytest
 
 import hybridgpu as mx
 from hybridgpu.backends.base import NotBuiltError, this_thread
-from hybridgpu.backends.cpu import compiling
+from hybridgpu.backends.cpu import compile
+from hybridgpu.backends.cpu import prestarted_compiler as module_of_waiting
 from hybridgpu.backends.cpu import toolchain as module
-from hybridgpu.backends.cpu import waiting as module_of_waiting
 from hybridgpu.backends.cpu.backend import cpu_backend
-from hybridgpu.backends.cpu.compiling import CompileError
+from hybridgpu.backends.cpu.compile import CompileError
+from hybridgpu.backends.cpu.prestarted_compiler import Waiting
 from hybridgpu.backends.cpu.toolchain import FLAGS, Toolchain
-from hybridgpu.backends.cpu.waiting import Waiting
 from hybridgpu.cache.disk_cache import Store
 from hybridgpu.compiler.program import END_OF_UNIT
 from hybridgpu.gluon import nn
@@ -54,7 +54,7 @@ def toolchain(compiler, store, monkeypatch):
     module._find.cache_clear()
     if found is None or not found.waits:
         pytest.skip("this compiler does not read its standard input for an include")
-    monkeypatch.setattr(compiling, "cpu_count", lambda: 2)
+    monkeypatch.setattr(compile, "cpu_count", lambda: 2)
     return found
 
 
@@ -151,9 +151,9 @@ def test_ctrl_c_waits_for_the_compilers_beside():
         (interrupted if threading.current_thread() is threading.main_thread() else beside)()
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(compiling, "cpu_count", lambda: 2)
+        patch.setattr(compile, "cpu_count", lambda: 2)
         with pytest.raises(KeyboardInterrupt):
-            compiling._side_by_side([job] * 2)
+            compile._side_by_side([job] * 2)
     assert done == [1]
 
 
@@ -208,7 +208,7 @@ def test_a_child_that_lives_on_keeps_no_compiler_reading():
     """The same of one that has its text at once, but has not read it when the child comes."""
     slow = [sys.executable, "-c", "import sys, time; time.sleep(1); print(len(sys.stdin.read()))"]
     said = []
-    thread = threading.Thread(target=lambda: said.append(compiling._run(slow, "x" * 200_000).stdout))
+    thread = threading.Thread(target=lambda: said.append(compile._run(slow, "x" * 200_000).stdout))
     thread.start()  # which writes until the pipe is full
     time.sleep(0.3)
     read, write = os.pipe()
@@ -228,7 +228,7 @@ def test_a_child_that_lives_on_keeps_no_compiler_reading():
 
 
 def test_one_processor_has_other_things_to_do(toolchain, monkeypatch):
-    monkeypatch.setattr(compiling, "cpu_count", lambda: 1)
+    monkeypatch.setattr(compile, "cpu_count", lambda: 1)
     with toolchain.start("strict") as waiting:
         assert not waiting
 
@@ -240,7 +240,7 @@ def test_in_the_background_another_thread_has_a_processor(toolchain, monkeypatch
 
 
 def test_where_no_process_can_be_started_nothing_waits(store, monkeypatch):
-    monkeypatch.setattr(compiling, "cpu_count", lambda: 2)
+    monkeypatch.setattr(compile, "cpu_count", lambda: 2)
     with Toolchain(("/no/such/compiler",), "", FLAGS, True).start("strict") as waiting:
         assert not waiting
 
@@ -350,19 +350,19 @@ def test_a_prelude_says_nothing_of_the_next_program(toolchain, monkeypatch):
 )
 def test_something_else_is_done_while_a_compiler_works(command, said):
     done = []
-    run = compiling._run([sys.executable, "-c", command], "a text", lambda: time.sleep(0.2) or done.append(1))
+    run = compile._run([sys.executable, "-c", command], "a text", lambda: time.sleep(0.2) or done.append(1))
     assert (run.stdout, done) == (said, [1])
     assert run.returncode == (2 if "Exit" in command else 0)
 
 
 def test_what_fails_while_a_compiler_works_ends_it():
     with pytest.raises(ZeroDivisionError):
-        compiling._run([sys.executable, "-c", "import time; time.sleep(600)"], "", lambda: 1 / 0)
+        compile._run([sys.executable, "-c", "import time; time.sleep(600)"], "", lambda: 1 / 0)
 
 
 def test_what_plans_graphs_is_imported_while_a_new_compiler_is_asked(toolchain, store, monkeypatch):
     imported = []
-    monkeypatch.setattr(compiling, "_import_planning", lambda: imported.append(1))
+    monkeypatch.setattr(compile, "_import_planning", lambda: imported.append(1))
     for _ in range(2):  # then it is known
         module._find(((*toolchain.command, "-O1"),), store)
         module._find.cache_clear()
@@ -422,8 +422,8 @@ def test_the_c_library_is_there_unlinked(toolchain, store, tmp_path, monkeypatch
     """Copies and fills of kernels are what compilers make of loops: no search in libraries for them."""
     if not toolchain.linker:
         pytest.skip("links are made by the compiler")
-    commands, real = [], compiling._run
-    monkeypatch.setattr(compiling, "_run", lambda command, text: commands.append(command) or real(command, text))
+    commands, real = [], compile._run
+    monkeypatch.setattr(compile, "_run", lambda command, text: commands.append(command) or real(command, text))
     second = "9" if name == "memset" else "x"
     text = f"""#include "cpu.h"
 HG_KERNEL f(char* y, const char* x, unsigned long n) {{ __builtin_{name}(y, {second}, n); }}
@@ -434,7 +434,7 @@ HG_EXPORT int run0() {{ char y[64] = {{}}; char x[64] = {{9, 9}}; volatile unsig
 
 
 def test_what_is_known_of_a_compiler_comes_back(toolchain, store, monkeypatch):
-    monkeypatch.setattr(compiling, "probe", lambda *command: pytest.fail("asked again"))
+    monkeypatch.setattr(compile, "probe", lambda *command: pytest.fail("asked again"))
     assert module.find_toolchain(store) == toolchain
     module._find.cache_clear()
 
@@ -489,7 +489,7 @@ def test_a_container_that_is_started_again_asks_no_compiler(toolchain, store, mo
         return SimpleNamespace(**known | {"st_dev": found.st_dev + 1})
 
     monkeypatch.setattr(os, "stat", elsewhere)
-    monkeypatch.setattr(compiling, "probe", lambda *command: pytest.fail("asked again"))
+    monkeypatch.setattr(compile, "probe", lambda *command: pytest.fail("asked again"))
     module._find.cache_clear()
     assert module.find_toolchain(store) == toolchain
     module._find.cache_clear()

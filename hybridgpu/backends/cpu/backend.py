@@ -33,15 +33,15 @@ from ...core.fork_safe_lock import Lock
 from ...core.settings import disabled_passes
 from ...core.temp_dirs import scratch
 from ..base import BuildInfo, Mode, NotBuiltError, this_thread
-from ..beside import Beside
 from ..library import run_host_step
 from ..memory import lasting, lodger
-from .bound import Bound
+from ..worker_thread import Beside
+from .bound_call import Bound
 from .elf import HEADER, is_whole
 from .toolchain import MOST_WAITING, Toolchain, find_toolchain
 
 if TYPE_CHECKING:
-    from .waiting import Waiting
+    from .prestarted_compiler import Waiting
 
 __all__ = ["CpuBackend", "CpuProgram", "address_of"]
 
@@ -139,7 +139,7 @@ class CpuProgram:
 
     def repeat(self, step: LibraryStep, array: Callable[[int, tuple[int, ...]], Any], program: Program) -> None:
         """Run this program as the body of a loop, a step of ``program``."""
-        from .loop import run_by_address  # few programs have loops
+        from .host_loop import run_by_address  # few programs have loops
 
         operands = [array(k, shape) for k, shape in zip(step.inputs, step.input_shapes, strict=True)]
         packed = array(step.output, program.buffers[step.output].shape)

@@ -23,7 +23,7 @@ from ...core.settings import text_of
 from ..base import NotBuiltError
 
 if TYPE_CHECKING:
-    from .waiting import Waiting
+    from .prestarted_compiler import Waiting
 
 __all__ = ["FLAGS", "MOST_WAITING", "Toolchain", "find_toolchain"]
 
@@ -110,13 +110,13 @@ class Toolchain:
     def start(self, numeric: str, units: int = MOST_WAITING) -> AbstractContextManager[Sequence[Waiting]]:
         """Compilers that are ready when a text for :meth:`compile`, of so many units, is there; none where they would only
         take time."""
-        from .compiling import start
+        from .compile import start
 
         return start(self, numeric, units)
 
     def compile(self, source: str, numeric: str, store: Store, waiting: Sequence[Waiting] = ()) -> bytes:
-        """The shared library of ``source``; see :func:`~hybridgpu.backends.cpu.compiling.compile_source`."""
-        from .compiling import CompileError, compile_source
+        """The shared library of ``source``; see :func:`~hybridgpu.backends.cpu.compile.compile_source`."""
+        from .compile import CompileError, compile_source
 
         try:
             return compile_source(self, source, numeric, store, waiting)
@@ -131,7 +131,7 @@ class Toolchain:
     def _is_as_noted(self, store: Store) -> bool:
         """Whether it is what was noted of it. A script, whose file stays the same, may start another compiler by now; then
         the note goes."""
-        from .compiling import probe
+        from .compile import probe
 
         noted = _noted(store.get_json("compiler", self.note)) if self.note else None
         found = None if noted is None else probe(self.command, FLAGS, _REQUIRED, _LIBRARIES)
@@ -196,7 +196,7 @@ def _find(candidates: tuple[tuple[str, ...], ...], store: Store) -> Toolchain | 
         key = _hash(repr(state), repr(FLAGS), cpu_features())
         found = _noted(store.get_json("compiler", key))
         if found is None:
-            from .compiling import probe
+            from .compile import probe
 
             probed = probe(whole, FLAGS, _REQUIRED, _LIBRARIES)
             if probed is None:

@@ -24,14 +24,14 @@ from ...core.dtypes import from_short
 from ...core.fork_safe_lock import Lock
 from ...core.settings import disabled_passes, graph_kernels, tf32
 from ..base import BuildInfo, Mode
-from ..failures import DeviceError, again, give_up, keeper
+from ..device_errors import DeviceError, again, give_up, keeper
 from ..library import Direct, Library, prepare_step, run_host_step
 from ..memory import copy as copied
 from ..memory import empty, lodger, zeros
-from ..writes import assign
+from ..write_tracking import assign
+from .argument_tables import Arena, Arenas, DirectCall, Frame, Layout, LibraryCall
 from .device_tables import digest
 from .driver import Driver, NoGraphError, NotCapturedError, Stream
-from .frames import Arena, Arenas, DirectCall, Frame, Layout, LibraryCall
 
 __all__ = ["ALIGNMENT", "Bound", "CudaBackend", "CudaProgram", "Lane"]
 

@@ -15,8 +15,8 @@ from ctypes import POINTER, c_float, c_int, c_int64, c_size_t, c_uint32, c_uint6
 from typing import Any
 
 from ...core.settings import use_cublaslt
-from .foreign import ForeignBinding, ForeignError, Opaque
-from .wheels import files, library_folders, places
+from .ctypes_binding import ForeignBinding, ForeignError, Opaque
+from .nvidia_wheels import files, library_folders, places
 
 __all__ = ["Binding", "CublasLtError", "Descriptor", "Heuristic", "find", "installed"]
 

@@ -27,8 +27,8 @@ from ...core.dtypes import f32
 from ...core.fork_safe_lock import Lock
 from ..library import TF32, Declined, Direct, Part, Prepared
 from . import cublaslt
+from .ctypes_binding import SUCCESS, Held, Outcomes, Place
 from .cublaslt import Binding, CublasLtError, Descriptor, Heuristic, find, installed
-from .foreign import SUCCESS, Held, Outcomes, Place
 
 __all__ = ["ProductLibrary"]
 

@@ -15,8 +15,8 @@ from ctypes import POINTER, c_char_p, c_double, c_float, c_int, c_size_t, c_void
 from typing import Any
 
 from ...core.settings import use_cudnn
-from .foreign import ForeignBinding, ForeignError, Opaque
-from .wheels import files, library_folders, places
+from .ctypes_binding import ForeignBinding, ForeignError, Opaque
+from .nvidia_wheels import files, library_folders, places
 
 __all__ = ["Binding", "CudnnError", "Descriptor", "Performance", "find", "installed"]
 

@@ -33,9 +33,9 @@ from ...compiler.primitives.conv import apply_epilogue
 from ...core.dtypes import f32
 from ..library import TF32, Declined, Direct, Part, Prepared
 from . import cudnn
+from .ctypes_binding import SUCCESS, Held, Outcomes, Place
 from .cudnn import Binding, CudnnError, Descriptor, Performance, find, installed, ints
-from .cudnn_forms import Form, data_form, form_of, weights_form
-from .foreign import SUCCESS, Held, Outcomes, Place
+from .cudnn_layouts import Form, data_form, form_of, weights_form
 
 __all__ = ["ConvolutionLibrary"]
 

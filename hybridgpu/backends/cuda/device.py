@@ -11,8 +11,8 @@ from ...base import MXNetError
 from ...cache.disk_cache import default_store
 from ...compiler.devices.gpu import TF32_CAPABILITY
 from ...context import gpu
+from ..device_errors import again, give_up
 from ..devices import Device
-from ..failures import again, give_up
 from ..library import Libraries
 from .backend import CudaBackend
 from .cublaslt import Binding as Products

@@ -10,7 +10,7 @@ from contextlib import suppress
 from typing import Any
 
 from ...core.source_location import mark
-from ..failures import DeviceError, is_forked
+from ..device_errors import DeviceError, is_forked
 
 __all__ = ["FORKED", "driver_error", "give_back", "lost_by_fork", "of_cupy"]
 

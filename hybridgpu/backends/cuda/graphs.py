@@ -22,7 +22,7 @@ from contextlib import contextmanager
 from ctypes import POINTER, c_int, c_size_t, c_uint, c_ulonglong, c_void_p
 from typing import Any
 
-from ..failures import DeviceError
+from ..device_errors import DeviceError
 from .driver import Launch, LibraryStart, NoGraphError, NotCapturedError
 from .libcuda import ERROR_TEXTS, PATH, bind, failure
 

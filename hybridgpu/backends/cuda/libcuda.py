@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from ctypes import POINTER, c_char_p, c_int
 from typing import Any
 
-from ..failures import DeviceError
+from ..device_errors import DeviceError
 from .errors import driver_error
 
 __all__ = ["ERROR_TEXTS", "PATH", "bind", "failure"]

@@ -17,7 +17,7 @@ from ctypes import POINTER, c_int, c_size_t, c_uint, c_uint64, c_void_p
 from typing import Any
 
 from ...core.fork_safe_lock import Lock
-from ..failures import DeviceError, keeper
+from ..device_errors import DeviceError, keeper
 from .libcuda import ERROR_TEXTS, bind, failure
 
 __all__ = ["UserGraphs"]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ... import initializer, ndarray
-from ...backends.writes import is_shared
+from ...backends.write_tracking import is_shared
 from ...base import MXNetError
 from ...context import Context, cpu, current_context
 from ...core import autograd_state
@@ -19,9 +19,9 @@ from ...core.source_location import advice, user_frame
 from ...initializer import InitDesc
 from ...ndarray import NDArray
 from ...ndarray.binding_version import invalidate_bindings
+from ...ndarray.device_scope import zeros_on
 from ...ndarray.mode import of_mode
 from ...ndarray.ndarray import allocate
-from ...ndarray.placing import zeros_on
 from ...ndarray.versions import exchange, versioned
 from ...symbol import Symbol
 from ...symbol import var as make_var

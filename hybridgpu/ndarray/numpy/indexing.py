@@ -16,7 +16,7 @@ from typing import Any, cast
 import numpy as np
 
 from ...backends.devices import device_of
-from ...backends.writes import written
+from ...backends.write_tracking import written
 from ...base import MXNetError, integer_types, is_integer, numeric_types
 from ...compiler.primitives.gather import add_at
 from ...core import autograd_state
@@ -25,9 +25,9 @@ from ...core.source_location import advice
 from ...ops.record import OPERATORS, shape_text
 from ...util import is_np_shape
 from ..apply import apply
+from ..device_scope import on_its_device
 from ..indexing import check_range, normalize, unsupported_key
 from ..ndarray import NDArray, in_place_recorded, refuse_in_place, wrap
-from ..placing import on_its_device
 from ..tape import record_call, tracked
 from ..versions import before_write
 from .array import ndarray

@@ -15,8 +15,8 @@ from ...compiler.ir import Builder, Node
 from ...compiler.ir.graph import broadcast_shapes
 from ...core.dtypes import DType, bool_, f32, f64, i8, i32, i64, u8
 from ...hints.op_errors import differing_types, refusal
+from ..dynamic_attributes import Late, held_number
 from ..elementwise import broadcast_pair, in_floats, scalar_node, truth
-from ..late import Late, held_number
 from ..params import Bool, Double, Values
 from ..record import operator, sample, shape_text
 

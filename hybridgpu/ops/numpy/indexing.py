@@ -10,8 +10,8 @@ import numpy as np
 from ...base import MXNetError, numeric_types
 from ...compiler.ir import Builder, Node
 from ...core.dtypes import bool_, i64
+from ..dynamic_attributes import held_number
 from ..elementwise import truth
-from ..late import held_number
 from ..params import Double, Int, Values
 from ..record import operator, sample, shape_text
 from .application import np_function

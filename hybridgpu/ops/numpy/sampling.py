@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Random numbers of np: operators whose parameters are numbers or arrays that broadcast.
 
-The numbers come from the formulas of ``ops.sampling`` over counter-based bits. Where MXNet has a gradient it is that of the
-formula, with the bits held fixed.
+The numbers come from the formulas of ``ops.random`` over counter-based bits. Where MXNet has a gradient it is that of
+the formula, with the bits held fixed.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from ...core.dtypes import DType, bool_, f32, f64, i64
 from ..create import CTX, _uniform01
 from ..linear import need_float
 from ..params import REQUIRED, Bool, Dtype, Float, Floats, Int, Param, Position, Shape, Values
+from ..random import _gamma, _normal, _standard_normal, _uniform
 from ..record import operator, sample, shape_text
-from ..sampling import _gamma, _normal, _standard_normal, _uniform
 
 __all__: list[str] = []
 

@@ -17,8 +17,8 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
+from ...backends.device_errors import keeper
 from ...backends.devices import Device
-from ...backends.failures import keeper
 from ...backends.memory import aligned_bytes, empty
 from ...compiler.ir.types import TensorType
 from ...context import Context
@@ -178,7 +178,7 @@ class DevicePool(_Ring[tuple[_Held, tuple[int, ...]]]):
         return held[0]
 
     def release(self) -> None:
-        """Forget all of them: see :class:`~hybridgpu.backends.failures.Keeper`."""
+        """Forget all of them: see :class:`~hybridgpu.backends.device_errors.Keeper`."""
         self._ring, self._next = [], 0
 
     def _new(self) -> _Held:

@@ -29,7 +29,7 @@ if not TYPE_CHECKING:  # which would no longer find names that are not there
 
     def __getattr__(name: str) -> Any:
         if name == "_internal":  # operators under their own names: _npi_add is _internal.add
-            from ..compose import apply_symbol
+            from ..node_factory import apply_symbol
 
             value: Any = Namespace("npi", apply_symbol, "symbol", f"{__name__}._internal")
         elif name == "_Symbol":

@@ -12,7 +12,7 @@ from ...context import current_context
 from ...hints.tracing import in_graph
 from ...ops.functions import registered, spelled_hint
 from ...ops.numpy import Application
-from ..compose import check_kind, make_node
+from ..node_factory import check_kind, make_node
 from ..symbol import Symbol
 
 __all__ = ["SymbolApplication"]

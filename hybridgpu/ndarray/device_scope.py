@@ -7,8 +7,8 @@ import functools
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
+from ..backends.device_errors import again
 from ..backends.devices import device_of
-from ..backends.failures import again
 from ..backends.memory import zeros
 from ..context import Context
 from .ndarray import NDArray, wrap

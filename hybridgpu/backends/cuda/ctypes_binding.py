@@ -11,7 +11,7 @@ from ctypes import c_int, c_size_t, c_void_p
 from typing import Any, Generic, Protocol, TypeVar
 
 from ...core.fork_safe_lock import Lock
-from ..failures import DeviceError, again
+from ..device_errors import DeviceError, again
 from .errors import FORKED, lost_by_fork
 
 __all__ = ["SUCCESS", "ForeignBinding", "ForeignError", "Held", "Opaque", "Outcomes", "Place"]

@@ -2,7 +2,7 @@
 """Eager calls of operators some of whose attributes change from call to call, such as the learning rate of a step.
 
 Each value would ask for a lowering of its own. Instead such attributes are arguments of the operator's graph
-(ops/late.py), which is lowered once for all their values.
+(ops/dynamic_attributes.py), which is lowered once for all their values.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ..compiler.ir.graph import Provenance, to_scalar
 from ..compiler.ir.types import TensorType
 from ..compiler.primitives import builder
 from ..core.dtypes import DType
-from ..ops.late import LateNumbers, Slot, held_number
+from ..ops.dynamic_attributes import LateNumbers, Slot, held_number
 from ..ops.params import Values
 from ..ops.precision import cast_inputs
 from ..ops.record import Operator

@@ -19,7 +19,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from ..core.fork_safe_lock import Lock
-from .failures import again
+from .device_errors import again
 
 __all__ = ["Watcher", "assign", "is_shared", "owner", "share", "unwatch", "watch", "written", "written_all"]
 

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from ..texts import code_of
+from ..code_cache import code_of
 
 if TYPE_CHECKING:
     from .backend import CpuProgram

@@ -25,8 +25,8 @@ from .toolchain import MOST_WAITING
 if TYPE_CHECKING:
     import subprocess
 
+    from .prestarted_compiler import Waiting
     from .toolchain import Toolchain
-    from .waiting import Waiting
 
 __all__ = ["CompileError", "compile_source", "cpu_count", "probe", "start"]
 
@@ -56,7 +56,7 @@ def start(toolchain: Toolchain, numeric: str, units: int) -> AbstractContextMana
     count = min(units, MOST_WAITING, cpu_count() - this_thread.background) if cpu_count() > 1 else 0
     if not toolchain.waits or not count:
         return nullcontext(())
-    from .waiting import several  # needed as seldom as ``subprocess``
+    from .prestarted_compiler import several  # needed as seldom as ``subprocess``
 
     return several(count, [*toolchain.command, *toolchain.mode_flags(numeric), "-c", *_from_start()])
 

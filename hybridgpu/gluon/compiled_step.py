@@ -15,14 +15,14 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from ..backends.devices import device_of
-from ..backends.writes import owner
+from ..backends.write_tracking import owner
 from ..base import MXNetError
 from ..core.autograd_state import state as recording
 from ..core.dataclass import dataclass, field
 from ..core.settings import fused_updates
 from ..ndarray import NDArray
 from ..optimizer import Optimizer, Updater
-from ..optimizer.by_operator import ByOperator, ManyByOperator
+from ..optimizer.single_op import ByOperator, ManyByOperator
 from ..runtime.cached_op import is_compiled
 from ..runtime.optimizer_programs import Update, UpdateProgram, UpdateSpec, available, update_program
 from ..runtime.reports.explain import Explanation

@@ -24,9 +24,9 @@ from ..ndarray import NDArray
 from ..optimizer import Optimizer, Updater
 from ..optimizer.single_op import ByOperator, ManyByOperator
 from ..runtime.cached_op import is_compiled
+from ..runtime.dispatch.prepare import ALIGNED
 from ..runtime.optimizer_programs import Update, UpdateProgram, UpdateSpec, available, update_program
 from ..runtime.reports.explain import Explanation
-from ..runtime.start import ALIGNED
 from .parameter import Parameter
 
 __all__ = ["StepExplanation", "TrainerSteps"]

@@ -34,11 +34,10 @@ from ..symbol.node import topological
 from ..util import is_np_shape
 from .background import BackgroundJob
 from .compilation import Compiled, compiled, target_of
-from .dispatch.call_cache import CallCache, as_traced, call_key
+from .dispatch.call_cache import CallCache, call_key
+from .dispatch.prepare import LastCall, prepare
 from .folded_parameters import FoldedParameters
 from .graph_breaks import PartitionedGraph, is_graph_break
-from .prepared import prepare, reads_all
-from .prepared_recorded import prepare_recorded
 from .recorded_program import RecordedProgram, recorded_program
 from .reports.events import modules_compiled
 from .reports.explain import Explanation, LibraryCall, RecordedExplanation, StagedExplanation
@@ -108,8 +107,8 @@ class CachedOp:
         self.fixed = frozenset(k for k, s in enumerate(self.sources) if not isinstance(s, int))
         _parameters.update(self.sources[k] for k in self.fixed)
         self._structure = structure(symbol, order)
-        #: whether the same call has other shapes under NumPy shape semantics, which prepared calls do not look at
-        self._np_shape = self.kind is None and depends_on_np_shape(order)
+        #: whether the same call has other shapes under NumPy shape semantics
+        self.reads_np_shape = self.kind is None and depends_on_np_shape(order)
         self.partitioned: PartitionedGraph | None = None
         if any(map(is_graph_break, order)):
             self.partitioned = PartitionedGraph(symbol, self._stage)
@@ -120,12 +119,10 @@ class CachedOp:
         self._modules = self._compiled = 0
         self._warned = False
         self._programs: dict[Any, Compiled] = {}
-        self.last_call: tuple[list[ArrayType], bool, Compiled] | None = None  #: what the last call ran
+        self.last_call: LastCall | None = None  #: what the last call ran
         self._recorded_programs: dict[Any, RecordedProgram] = {}
         #: the same of calls under ``autograd.record``, most of which are recorded
-        self.last_recorded: tuple[list[ArrayType], RecordedProgram] | tuple[list[ArrayType], bool, Compiled] | None = (
-            None
-        )
+        self.last_recorded: LastCall | None = None
         #: parameters whose memory others may write without telling: nothing is kept that depends on them
         self.exported_params: frozenset[int] = frozenset()
         self._folded: dict[Any, FoldedParameters] = {}
@@ -163,7 +160,7 @@ class CachedOp:
             return [_of_kind(x, self.kind) for x in self.partitioned(inputs)]
         if tracked(inputs):
             recorded = self.recorded_program_for(inputs, ctx)
-            self.last_recorded = [x._type for x in inputs], recorded
+            self.last_recorded = LastCall([x._type for x in inputs], recorded.training, recorded)
             return recorded.call(inputs, ctx, self.kind)
         while True:
             made = self.program_for(inputs, ctx)
@@ -269,7 +266,7 @@ class CachedOp:
                 return compiled(self.symbol, plain, training, ctx, *options, target=target).in_mode(self.mode)
 
             found = self.get_or_compile(key, types, training, make, self._programs, wait)
-        self.last_call = (types, training, found)
+        self.last_call = LastCall(types, training, found)
         return found
 
     def folded_for(
@@ -342,7 +339,7 @@ class CachedOp:
 
         It checks that the arguments have the same types, the training flag is the same and no
         parameter moved; otherwise it takes the prepared call of such arguments (runtime/dispatch/call_cache.py), or calls ``general_call``,
-        which has to be the same function for every call. See runtime/prepared.py for the graphs that have one.
+        which has to be the same function for every call. See runtime/dispatch/prepare.py for the graphs that have one.
 
         Args:
             args: of the last call.
@@ -351,7 +348,7 @@ class CachedOp:
             install: what is done with another prepared call when it is taken.
         """
         kind = call_key(args)
-        if self.partitioned is not None or kind is None or not self.data or self._np_shape:
+        if self.partitioned is not None or kind is None or not self.data:
             return None
         # Looked at once: another thread may call meanwhile, in the other mode or with other arguments. The call is then
         # made for the types of that one, under the kind of ours. Each call checks its own types and leaves others to
@@ -359,19 +356,13 @@ class CachedOp:
         last = self.last_recorded if kind.recording else self.last_call
         if last is None:
             return None
-        program = last[-1]
-        call = self._calls.find(kind, program)
+        call = self._calls.find(kind, last.program)
         if call is None:
-            born = binding_version[0]
-            general = self._calls.dispatch_other(kind, general_call, install)
-            if len(last) == 2:
-                call = prepare_recorded(self, *last, kind.array, general, form, results) if reads_all(self) else None
-            else:
-                call = prepare(self, *last, kind.array, general, form, results, kind.recording)
+            version = binding_version[0]
+            others = self._calls.dispatch_other(kind, general_call, install)
+            call = prepare(self, kind, last, others, form, results)
             if call is not None:
-                if self.traced is not None:
-                    call = as_traced(kind, call, general, self.traced.asks_context)
-                self._calls.keep(kind, born, program, call)
+                self._calls.keep(kind, version, last.program, call)
         return call
 
     # -- reports

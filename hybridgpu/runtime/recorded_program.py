@@ -33,8 +33,8 @@ from ..symbol.lowering import Structure, backward_mutations, lower_symbol, mutat
 from ..symbol.symbol import Symbol
 from ..util import is_np_shape
 from .compilation import LIMIT, Compilation, Compiled, compiler_key, interpret, store_key, target_of
+from .dispatch.backward import BackwardTemplate, sweep
 from .operator_gradients import OperatorFunctions
-from .prepared_backward import Origin, sweep
 from .reports.events import Dumper
 
 __all__ = ["RecordedCall", "RecordedProgram", "recorded_program"]
@@ -274,7 +274,7 @@ class RecordedCall(WritingCall):
     """A recorded call of a hybridized graph.
 
     Attributes:
-        template: of a prepared call, with ``addresses`` and ``residual_addresses``; see runtime/prepared_backward.py.
+        template: of a prepared call, with ``addresses`` and ``residual_addresses``; see runtime/dispatch/backward.py.
         mark: as long as it may read its inputs; see ndarray/versions.py.
         scratch: where its kept values, what it writes later and its seed lie, if they lie together (runtime/dispatch/pools.py).
     """
@@ -296,7 +296,7 @@ class RecordedCall(WritingCall):
         for k, values in old.items():  # of inputs that the call has written
             self.arrays[k] = values
         self.program, self.residuals = program, residuals
-        self.template: Origin | None = None
+        self.template: BackwardTemplate | None = None
         self.addresses: list[int] = []
         self.residual_addresses: list[int] = []
         self.scratch: Any = None

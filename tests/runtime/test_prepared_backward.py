@@ -12,7 +12,8 @@ import pytest
 import hybridgpu as mx
 from hybridgpu import autograd, gluon, nd
 from hybridgpu.gluon import nn
-from hybridgpu.runtime import prepared_backward, recorded_program
+from hybridgpu.runtime import recorded_program
+from hybridgpu.runtime.dispatch import backward
 
 pytestmark = pytest.mark.usefixtures("compiler")
 
@@ -82,7 +83,7 @@ def made(name):
 def swept(monkeypatch):
     """How many sweeps were prepared."""
     found: list[int] = []
-    monkeypatch.setattr(prepared_backward, "_run", _counting(found))
+    monkeypatch.setattr(backward, "_run", _counting(found))
     return found
 
 
@@ -123,7 +124,7 @@ def gradients(name, request, retain, prepared, monkeypatch, dtype="float32"):
 def test_gradients_are_those_of_the_general_way(name, request_, retain, monkeypatch, swept):
     expected = gradients(name, request_, retain, False, monkeypatch)
     assert not swept
-    monkeypatch.setattr(prepared_backward, "_run", _counting(swept))
+    monkeypatch.setattr(backward, "_run", _counting(swept))
     found = gradients(name, request_, retain, True, monkeypatch)
     assert swept.count(2) >= 3 * (1 + retain)
     for a, b in zip(expected, found, strict=True):
@@ -131,7 +132,7 @@ def test_gradients_are_those_of_the_general_way(name, request_, retain, monkeypa
             assert x.dtype == y.dtype and x.tobytes() == y.tobytes()
 
 
-def _counting(found, run=prepared_backward._run):
+def _counting(found, run=backward._run):
     def counting(plan, nodes):
         found.append(len(nodes))
         run(plan, nodes)
@@ -142,7 +143,7 @@ def _counting(found, run=prepared_backward._run):
 def test_half_precision(monkeypatch, swept):
     expected = gradients("dense", ("write",), False, False, monkeypatch, "float16")
     assert not swept
-    monkeypatch.setattr(prepared_backward, "_run", _counting(swept))
+    monkeypatch.setattr(backward, "_run", _counting(swept))
     found = gradients("dense", ("write",), False, True, monkeypatch, "float16")
     assert swept.count(2) >= 3
     for a, b in zip(expected, found, strict=True):
@@ -266,7 +267,7 @@ def test_what_changes_between_steps(monkeypatch):
 
     def run(prepared):
         if prepared:
-            monkeypatch.setattr(prepared_backward, "_run", _counting(swept))
+            monkeypatch.setattr(backward, "_run", _counting(swept))
         else:
             monkeypatch.setattr(recorded_program, "sweep", lambda node, retain: False)
         net, loss = made("dense")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Prepared calls that are written out (runtime/written.py): what they give, which frames they need, what they hold."""
+"""Prepared calls that are written out (runtime/dispatch/prepare.py): what they give, which frames they need, what they hold."""
 
 from __future__ import annotations
 

@@ -67,6 +67,24 @@ def test_a_named_tuple_of_one_dictionary():
     assert doubled._settings.names([Named(one, [{"a": 0}])]) == ["t0_a"]
 
 
+@pytest.mark.parametrize(
+    "kind", [namedtuple("Pair", ["a", "b"]), lambda a, b: OrderedDict(b=b, a=a), lambda a, b: [(b, a)]]
+)
+def test_arrays_behind_a_container_stay_behind_it(kind):
+    """At prepared calls, too: the array that follows a named tuple was taken for the tuple's first."""
+    flat = mx.hybridize(lambda p, x, q: [*arrays_of(p), x, *arrays_of(q)])
+    a, b, c, d, e = (nd.array([k]) for k in range(5))
+    want = repr([*arrays_of(kind(a, b)), c, *arrays_of(kind(d, e))])
+    for _ in range(3):
+        assert repr(flat(kind(a, b), c, kind(d, e))) == want
+
+
+def arrays_of(value):
+    if isinstance(value, nd.NDArray):
+        return [value]
+    return [x for v in (value.values() if isinstance(value, dict) else value) for x in arrays_of(v)]
+
+
 def test_a_result_that_is_no_container_holds_no_array():
     with pytest.raises(
         mx.TracingError, match="of type Attribute, holds an array that is computed, in its attribute held"

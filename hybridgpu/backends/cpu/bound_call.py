@@ -2,7 +2,7 @@
 """The call of a program on the host, for callers that repeat it: where memory for intermediate results comes from, in
 which order the entry takes addresses, and what has to stay alive.
 
-It is written once, as lines of Python: a caller that writes itself (runtime/written.py) takes them over without a
+It is written once, as lines of Python: a caller that writes itself (runtime/dispatch/prepare.py) takes them over without a
 frame of their own, and :attr:`Bound.call` is made of them.
 """
 

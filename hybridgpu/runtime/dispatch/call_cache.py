@@ -13,11 +13,9 @@ from ...core.autograd_state import history, state
 from ...core.pytree import Static
 from ...ndarray.binding_version import binding_version
 from ...ndarray.ndarray import NDArray
-from ...util import _everywhere as np_everywhere
-from ...util import _flags as np_flags
 from ...util import is_np_array, is_np_shape
 
-__all__ = ["CallCache", "CallKey", "as_traced", "call_key"]
+__all__ = ["CallCache", "CallKey", "call_key"]
 
 _PREPARED = 8  #: kinds of calls of a block that are kept, each with memory of its results
 
@@ -52,30 +50,6 @@ def call_key(args: Sequence[Any]) -> CallKey | None:
     if types is None:
         return None
     return CallKey(types, array, training, recording, (is_np_shape(), is_np_array()), current_context())
-
-
-def as_traced(kind: CallKey, call: Call, others: Callable[[tuple[Any, ...]], Any], asks_context: bool) -> Call:
-    """A prepared call of a graph that was traced under the NumPy semantics of its kind, at which Python code may have looked.
-
-    Args:
-        others: takes the arguments, as a tuple, of calls under other ones.
-        asks_context: whether Python code has asked for the current context, too.
-    """
-    shape, array = kind.semantics
-    context = kind.context
-
-    def call_under(*args: Any) -> Any:
-        if (np_flags.shape or np_everywhere[0]) is shape and np_flags.array is array:
-            return call(*args)
-        return others(args)
-
-    def call_in(*args: Any) -> Any:
-        current = current_context()
-        if current is context or current == context:
-            return call_under(*args)
-        return others(args)
-
-    return call_in if asks_context else call_under
 
 
 def _class_of(args: Sequence[Any]) -> type[NDArray]:
@@ -127,41 +101,41 @@ def _types(args: Sequence[Any], array: type[NDArray], recording: bool) -> tuple[
 
 
 class CallCache:
-    """The prepared calls of a block, by kind."""
+    """The prepared calls of a block, by key."""
 
     def __init__(self) -> None:
         self._calls: dict[CallKey, tuple[int, Any, Call]] = {}
 
-    def find(self, kind: CallKey, program: Any) -> Call | None:
-        """The call of that kind, if it runs ``program`` and parameters are where they were."""
-        born, made_of, call = self._calls.get(kind, (-1, None, None))
-        return call if born == binding_version[0] and made_of is program else None
+    def find(self, key: CallKey, program: Any) -> Call | None:
+        """The call of that key, if it runs ``program`` and parameters are where they were."""
+        version, made_of, call = self._calls.get(key, (-1, None, None))
+        return call if version == binding_version[0] and made_of is program else None
 
-    def keep(self, kind: CallKey, born: int, program: Any, call: Call) -> None:
-        """Remember a call, made in the epoch ``born``; beyond the limit the oldest goes."""
-        # other threads look meanwhile; calls of another epoch hold parameters that were replaced
-        calls = {k: found for k, found in self._calls.items() if found[0] == born and k != kind}
+    def keep(self, key: CallKey, version: int, program: Any, call: Call) -> None:
+        """Remember a call, made in the binding version ``version``; beyond the limit the oldest goes."""
+        # other threads look meanwhile; calls of another binding version hold parameters that were replaced
+        calls = {k: found for k, found in self._calls.items() if found[0] == version and k != key}
         while len(calls) >= _PREPARED:
             del calls[next(iter(calls))]
-        calls[kind] = born, program, call
+        calls[key] = version, program, call
         self._calls = calls
 
-    def dispatch_other(self, kind: CallKey, slow: Call, install: Callable[[Call], None]) -> Call:
-        """What a call of that kind leaves to others: function (arguments as a tuple).
+    def dispatch_other(self, key: CallKey, general_call: Call, install: Callable[[Call], None]) -> Call:
+        """What a call of that key leaves to others: function (arguments as a tuple).
 
         Args:
-            slow: the general way.
+            general_call: the general way.
             install: makes a prepared call the one that is tried first.
         """
         mine = weakref.ref(self)  # which holds the calls, which hold what this gives: no cycle
 
         def others(args: tuple[Any, ...]) -> Any:
             found, calls = call_key(args), mine()
-            if found is None or found == kind or calls is None:
-                return slow(args)
-            born, _, call = calls._calls.get(found, (-1, None, None))
-            if call is None or born != binding_version[0]:
-                return slow(args)
+            if found is None or found == key or calls is None:
+                return general_call(args)
+            version, _, call = calls._calls.get(found, (-1, None, None))
+            if call is None or version != binding_version[0]:
+                return general_call(args)
             install(call)
             return call(*args)
 

@@ -17,7 +17,7 @@ from ...context import Context
 from ...ndarray.ndarray import NDArray
 from ...ndarray.types import ArrayType
 from ...tracing.error import SharedMemoryError
-from ..structured import function
+from .source import define
 
 if TYPE_CHECKING:
     from ..cached_op import CachedOp
@@ -86,4 +86,4 @@ def overlap_test(
     if not conditions:
         return None
     lines = [f"at{a} = args[{a}]._address or args[{a}].address" for a in sorted(read)]
-    return function("shares_memory(args)", [*lines, f"return {' or '.join(conditions)}"], names)
+    return define("shares_memory(args)", [*lines, f"return {' or '.join(conditions)}"], names)

@@ -11,7 +11,7 @@ Pools count references. Two threads that look at one entry see each other's loca
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from sys import getrefcount
 from typing import Any, Generic, TypeVar
 
@@ -24,9 +24,19 @@ from ...compiler.ir.types import TensorType
 from ...context import Context
 from ...ndarray.ndarray import NDArray, wrap
 
-__all__ = ["REFS_ONE", "REFS_TWO", "DevicePool", "OutputPool", "ScratchPool", "StoragePool"]
+__all__ = [
+    "REFS_ONE",
+    "REFS_TWO",
+    "REUSED_BYTES",
+    "DevicePool",
+    "OutputPool",
+    "ScratchPool",
+    "StoragePool",
+    "result_allocator",
+]
 
 _ENTRIES = 3
+REUSED_BYTES = 1 << 20  #: of a recorded call's results and residuals up to which their memory is given out again
 
 _Held = tuple[NDArray, Any, Any, Any]  #: an array, its data, and two objects that hold the data's memory
 _Entry = TypeVar("_Entry")
@@ -112,9 +122,9 @@ class StoragePool(_Ring[tuple[Any, Any, int]]):
 class ScratchPool(_Ring[tuple[Any, ...]]):
     """Memory on the host that nobody sees but a recorded call: what it keeps for its backward pass, random words.
 
-    A room is data of each type, the address of each, and for words the ctypes array, an array of the same memory, and
+    A scratch is data of each type, the address of each, and for words the ctypes array, an array of the same memory, and
     its address. It is free as a whole, once nobody holds the tuple, and that is all that is counted: so no data may be
-    held by what outlives the call's hold on its room.
+    held by what outlives the call's hold on its scratch.
 
     Args:
         words: whether there are random words.
@@ -126,20 +136,20 @@ class ScratchPool(_Ring[tuple[Any, ...]]):
         self.types, self.words, self.reuse = list(types), words, reuse
 
     def take(self) -> tuple[Any, ...]:
-        """A room that nobody else holds, with undefined values."""
-        for room in self._ring:
-            if getrefcount(room) == REFS_ONE:  # held by the ring
-                return room
+        """A scratch that nobody else holds, with undefined values."""
+        for scratch in self._ring:
+            if getrefcount(scratch) == REFS_ONE:  # held by the ring
+                return scratch
         make = _aligned if self.reuse else _fresh
         data = [make(t) for t in self.types]
         words: tuple[Any, ...] = ()
         if self.words:
             raw = _Words()
             words = raw, np.frombuffer(raw, np.uint32), ctypes.addressof(raw)  # type: ignore[call-overload]
-        room = (*data, *map(_address, data), *words)
+        scratch = (*data, *map(_address, data), *words)
         if self.reuse:
-            self._add(room)
-        return room
+            self._add(scratch)
+        return scratch
 
 
 def _aligned(type: TensorType) -> Any:
@@ -192,3 +202,23 @@ def _references(held: _Held) -> tuple[int, int, int, int]:
     """How often each object that leads to the memory is referred to."""
     array, data, pointer, memory = held
     return getrefcount(array), getrefcount(data), getrefcount(pointer), getrefcount(memory)
+
+
+def result_allocator(
+    type: TensorType, ctx: Context, device: Device, on_host: bool, reuse: bool, kind: Any = None
+) -> Callable[[], NDArray]:
+    """What gives an array, of ``kind`` as for ``wrap``, for a result.
+
+    Args:
+        reuse: give memory out again, or take new memory each time.
+    """
+    if reuse:
+        return OutputPool(type, ctx, kind).take if on_host else DevicePool(type, ctx, device, kind).take
+    xp, shape, dtype = device.xp, type.shape, type.dtype.np
+
+    def take() -> NDArray:
+        array: NDArray = wrap(empty(xp, shape, dtype), ctx, kind)
+        array._address = device.address(array._data)
+        return array
+
+    return take

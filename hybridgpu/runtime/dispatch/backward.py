@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Prepared backward passes: ``loss.backward()`` repeated with almost no Python, on the host.
 
-A prepared recorded call (prepared_recorded.py) leaves a node that knows its :class:`Origin`: what all calls of that kind
+A prepared recorded call (dispatch/prepare.py) leaves a node that knows its :class:`BackwardTemplate`: what all calls of that kind
 have in common, with the addresses that do not change. Where a sweep consists of such nodes alone, each result is used
 once and a single loss is swept, a :class:`_Plan` says what goes where, and it is made once: gradients of parameters
 are written by the compiled programs straight into their buffers. Every other sweep is that of ndarray/tape.py, which
@@ -14,34 +14,33 @@ import weakref
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..backends.write_tracking import owner, written_all
-from ..context import Context
-from ..core.autograd_state import GradientInfo
-from ..ndarray.binding_version import binding_version
-from ..ndarray.ndarray import NDArray
-from ..ndarray.tape import blend
-from ..ndarray.types import ArrayType, array_type
-from .dispatch.pools import OutputPool
-from .start import POOLED, taking
+from ...backends.write_tracking import owner, written_all
+from ...context import Context
+from ...core.autograd_state import GradientInfo
+from ...ndarray.binding_version import binding_version
+from ...ndarray.ndarray import NDArray
+from ...ndarray.tape import blend
+from ...ndarray.types import ArrayType, array_type
+from .pools import REUSED_BYTES, OutputPool, result_allocator
 
 if TYPE_CHECKING:
-    from .recorded_program import RecordedCall, RecordedProgram
+    from ..recorded_program import RecordedCall, RecordedProgram
 
-__all__ = ["Origin", "origin_of", "sweep"]
+__all__ = ["BackwardTemplate", "backward_template", "sweep"]
 
 _PLANS = 8  #: sweeps that start at one kind of call, beyond which all are forgotten
 
 _INPUTS, _KEPT, _COTANGENTS, _SEED = range(4)
 
 
-class Origin:
+class BackwardTemplate:
     """What the recorded calls of one prepared call have in common.
 
     Args:
         program: both programs; there is a backward one, and it runs on the host.
         params: parameters by position.
         moving: positions of the arguments.
-        born: the epoch in which the addresses of the parameters are right.
+        version: the epoch in which the addresses of the parameters are right.
 
     Attributes:
         params: the parameters.
@@ -49,7 +48,17 @@ class Origin:
     """
 
     __slots__ = (
-        "__weakref__", "_bound", "_call", "_spec", "born", "ctx", "moving", "outputs", "params", "plans", "program"
+        "__weakref__",
+        "_bound",
+        "_call",
+        "_spec",
+        "ctx",
+        "moving",
+        "outputs",
+        "params",
+        "plans",
+        "program",
+        "version"
     )  # fmt: skip
 
     def __init__(
@@ -58,9 +67,9 @@ class Origin:
         ctx: Context,
         params: Mapping[int, NDArray],
         moving: Sequence[int],
-        born: int,
+        version: int,
     ) -> None:
-        self.program, self.ctx, self.moving, self.born = program, ctx, list(moving), born
+        self.program, self.ctx, self.moving, self.version = program, ctx, list(moving), version
         backward = program.backward
         assert backward is not None and backward.program is not None
         takes, fixed = program.input_map, backward.program.pinned_inputs
@@ -153,22 +162,22 @@ def sweep(head: RecordedCall, retain: bool) -> bool:
     if found is None:
         return False
     nodes, key = found
-    origin = head.template
-    assert origin is not None
-    plan = origin.plans.get(key)
+    template = head.template
+    assert template is not None
+    plan = template.plans.get(key)
     if plan is None:
-        if key in origin.plans:
+        if key in template.plans:
             return False
-        if len(origin.plans) >= _PLANS:
-            origin.plans.clear()
-        plan = origin.plans[key] = _planned(nodes)
+        if len(template.plans) >= _PLANS:
+            template.plans.clear()
+        plan = template.plans[key] = _planned(nodes)
         if plan is None:
             return False
     owners = plan.owners
     for node in nodes:
-        node_origin: Origin = node.template
+        node_template: BackwardTemplate = node.template
         arrays = node.arrays
-        for k in node_origin.moving:
+        for k in node_template.moving:
             if id(owner(arrays[k])) in owners:
                 return False
     try:
@@ -182,16 +191,16 @@ def sweep(head: RecordedCall, retain: bool) -> bool:
 
 
 def _nodes(head: RecordedCall) -> tuple[list[Any], Any] | None:
-    """The nodes below ``head``, which comes first, and what tells sweeps apart; None if some have no origin."""
+    """The nodes below ``head``, which comes first, and what tells sweeps apart; None if some have no template."""
     kind, now = head.__class__, binding_version[0]
     nodes: list[Any] = [head]
     key: list[Any] = []
     for node in nodes:  # which grows meanwhile
-        origin = node.template
-        if origin is None or origin.born != now or node.released or node.mark.overwritten:
+        template = node.template
+        if template is None or template.version != now or node.released or node.mark.overwritten:
             return None
         inputs = node.inputs
-        for k in origin.moving:
+        for k in template.moving:
             info = inputs[k]
             if info is None:
                 key.append(None)
@@ -235,12 +244,12 @@ def _planned(nodes: Sequence[Any]) -> _Plan | None:
     targets: list[Any] = []
     place = {id(n): k for k, n in enumerate(nodes)}
     for node in nodes:
-        origin: Origin = node.template
-        program = origin.program
+        template: BackwardTemplate = node.template
+        program = template.program
         if program.heads != 1:
             return None
-        results: list[Any] = [None] * len(origin.outputs)
-        arrays: list[Any] = [None] * len(origin.outputs)
+        results: list[Any] = [None] * len(template.outputs)
+        arrays: list[Any] = [None] * len(template.outputs)
         passed, added, zeroed = [], [], []
         used: set[int] = set()
         gives = iter(program.output_map)
@@ -268,16 +277,16 @@ def _planned(nodes: Sequence[Any]) -> _Plan | None:
                 if info.grad_req == "write":
                     zeroed.append(target._data)
                 continue
-            if target._type is not _type(origin, r):
+            if target._type is not _type(template, r):
                 return None
             if info.grad_req == "add":
                 added.append((r, target._data))
             else:
                 results[r], arrays[r] = target.address, target._data
-        others = [(r, t) for r, t in enumerate(origin.outputs) if results[r] is None]
-        pooled = sum(t.nbytes for _, t in others) <= POOLED
+        others = [(r, t) for r, t in enumerate(template.outputs) if results[r] is None]
+        reuse = sum(t.nbytes for _, t in others) <= REUSED_BYTES
         assert program.backward is not None
-        pools = [(r, taking(t, origin.ctx, pooled, program.backward)) for r, t in others]
+        pools = [(r, result_allocator(t, template.ctx, program.backward.device, True, reuse)) for r, t in others]
         steps.append(_Step(results, arrays, pools, passed, added, zeroed))
     if not leaves:
         return None
@@ -293,20 +302,20 @@ def _planned(nodes: Sequence[Any]) -> _Plan | None:
     return _Plan(ones, steps, leaves, targets, frozenset(owners))
 
 
-def _type(origin: Origin, result: int) -> ArrayType:
-    t = origin.outputs[result]
-    return array_type(t.shape, t.dtype.np, origin.ctx)
+def _type(template: BackwardTemplate, result: int) -> ArrayType:
+    t = template.outputs[result]
+    return array_type(t.shape, t.dtype.np, template.ctx)
 
 
-def origin_of(
+def backward_template(
     program: RecordedProgram,
     ctx: Context,
     params: Mapping[int, NDArray],
     moving: Sequence[int],
-    born: int,
-) -> Origin | None:
-    """The Origin of prepared recorded calls, None where their backward passes are not prepared."""
+    version: int,
+) -> BackwardTemplate | None:
+    """The BackwardTemplate of prepared recorded calls, None where their backward passes are not prepared."""
     backward = program.backward
     if backward is None or backward.program is None or backward.program.target != "cpu":
         return None
-    return Origin(program, ctx, params, moving, born)
+    return BackwardTemplate(program, ctx, params, moving, version)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from .passes.materialize import Materialized
     from .schedule.kernel import Kernel
 
-__all__ = ["PASSES", "Pass", "compile_graph", "run_passes"]
+__all__ = ["GRAPH_PASSES", "PASSES", "Pass", "compile_graph", "new_context", "run_passes"]
 
 Condition = Callable[[Any, PassContext], bool]  #: (what the pass would be given, context) -> whether it runs
 
@@ -200,7 +200,7 @@ def compile_graph(
             can be done are no outputs of the program, but stand in its ``input_output_aliases``.
     """
     check_disabled(target.disabled_passes)
-    ctx = _context(target, pinned_inputs, folded_inputs, donated, observe=observe)
+    ctx = new_context(target, pinned_inputs, folded_inputs, donated, observe=observe)
     ctx.observe("lowered", graph)
     program = assemble(run_passes(PASSES, graph, ctx), ctx)
     folding = ctx.folding
@@ -247,7 +247,7 @@ def check_disabled(names: Sequence[str]) -> None:
             )
 
 
-def _context(target: Target, *given: Any, **named: Any) -> PassContext:
+def new_context(target: Target, *given: Any, **named: Any) -> PassContext:
     """A context whose passes can compile further graphs."""
     ctx = PassContext(target, *given, **named)
     ctx.compile_body = lambda body: compile_graph(body, target)
@@ -257,7 +257,7 @@ def _context(target: Target, *given: Any, **named: Any) -> PassContext:
 
 
 def _schedule_body(graph: Graph, target: Target) -> tuple[Graph, list[Kernel | None]]:
-    ctx = _context(target, is_loop_body=True)
+    ctx = new_context(target, is_loop_body=True)
     kernels = [kernel for _, kernel in run_passes(PASSES, graph, ctx)]
     return ctx.graph, kernels
 

@@ -221,8 +221,9 @@ class Dumper:
             self._write_program(value.renamed(self._names))
             return
         from ...compiler.ir.text import align_comments
+        from ...compiler.stage_text import stage_text
 
-        text = align_comments(self._names(_stage_text(value)))
+        text = align_comments(self._names(stage_text(value)))
         if text == self._written:
             return  # the pass did nothing
         number = _stage_number(stage)
@@ -246,22 +247,3 @@ def _stage_number(stage: str) -> int:
     from ...compiler.pipeline import PASSES
 
     return ["lowered", *(p.name for p in PASSES)].index(stage) + 1 if stage != "prelude" else 0
-
-
-def _stage_text(value: Any) -> str:
-    """A graph, the groups of a plan, or kernels."""
-    from ...compiler.passes.fuse import FusionPlan
-
-    if isinstance(value, FusionPlan):
-        lines = []
-        for g in value.groups:
-            members = ", ".join(n.prim.name for n in (g.index_of or [g.library]) if n)
-            lines.append(
-                f"group {g.serial} level {g.level} domain {[v.extent for v in g.vars]} reduced {[v.extent for v in g.reduced]}: {members}"
-            )
-        lines += [f"not fused {c.producer!r} | {c.consumer!r} [{c.rule}] {c.reason}" for c in value.refusals]
-    elif isinstance(value, list):
-        lines = [f"{k.kind} {k.summary} {k.choice} extents {k.extents}" for _, k in value if k]
-    else:
-        return str(value)
-    return "\n".join(lines) + "\n"

@@ -160,6 +160,34 @@ def test_reading(form, tmp_path):
         assert image.imdecode(data, flag=0).shape == (4, 5, 1)
 
 
+@pytest.mark.parametrize(
+    ("pixels", "grey"),
+    [
+        (
+            np.array([[[20, 210, 68], [255, 255, 255], [0, 0, 255]], [[255, 0, 0], [0, 255, 0], [9, 9, 9]]], np.uint8),
+            [[136, 255, 29], [76, 149, 9]],
+        ),
+        (np.array([[0, 255, 256], [511, 33000, 65535]], np.uint16), [[0, 0, 1], [1, 128, 255]]),
+    ],
+    ids=["colours", "16 bits"],
+)
+def test_grey_of_png(pixels, grey):
+    """libpng cuts off what follows the binary point, and the low byte of 16 bits."""
+    data = encoded("png", pixels)
+    assert image.imdecode(data, flag=0).asnumpy()[..., 0].tolist() == grey
+    if pixels.ndim == 2:
+        assert image.imdecode(data).asnumpy().tolist() == [[[v] * 3 for v in row] for row in grey]
+
+
+def test_grey_of_jpeg_is_its_luma():
+    pillow = pytest.importorskip("PIL.Image")
+    data = encoded("jpeg", np.random.default_rng(0).integers(0, 256, (16, 24, 3), dtype=np.uint8))
+    with pillow.open(io.BytesIO(data)) as picture:
+        picture.draft("YCbCr", None)
+        luma = np.asarray(picture)[..., 0]
+    np.testing.assert_array_equal(image.imdecode(data, flag=0).asnumpy()[..., 0], luma)
+
+
 def test_a_program_that_logs_its_debug_lines_gets_none_of_pillows(caplog, monkeypatch):
     picture = encoded("png")
     monkeypatch.setattr(logging.getLogger("PIL"), "level", logging.NOTSET)

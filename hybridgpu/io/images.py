@@ -16,6 +16,7 @@ from ..base import MXNetError
 __all__ = ["decode_picture", "encode_picture", "read_picture"]
 
 _NUMPY = b"\x93NUMPY"
+_PNG_GREY = np.array([9797, 19234, 3737], np.int32)  #: libpng's weights of red, green, blue, in 1/32768
 
 
 def read_picture(file: str, flag: int = 1) -> Any:
@@ -48,10 +49,31 @@ def decode_picture(data: bytes, flag: int = 1, name: str = "the buffer") -> Any:
     try:
         with pillow.open(io.BytesIO(data)) as picture:
             grey = flag == 0 or (flag < 0 and picture.mode in ("1", "L"))
-            found = np.asarray(picture.convert("L" if grey else "RGB"))
+            found = _grey(picture) if grey else _colours(picture)
     except (OSError, SyntaxError, ValueError) as e:  # an unknown format is an OSError
         raise MXNetError(f"Check failed: !res.empty(): Decoding failed. Invalid image file. ({name}: {e})") from None
     return found if found.ndim == 3 else found[..., None]
+
+
+def _colours(picture: Any) -> Any:
+    if picture.mode.startswith("I;16"):
+        return np.repeat(_high_bytes(picture)[..., None], 3, axis=2)
+    return np.asarray(picture.convert("RGB"))
+
+
+def _grey(picture: Any) -> Any:
+    """(height, width), as MXNet's decoders make grey of colours; Pillow rounds otherwise."""
+    if picture.mode.startswith("I;16"):
+        return _high_bytes(picture)
+    if picture.format == "PNG" and picture.mode not in ("1", "L", "LA"):
+        return (np.asarray(picture.convert("RGB")) @ _PNG_GREY >> 15).astype(np.uint8)
+    if picture.format == "JPEG":
+        picture.draft("L", None)  # the file's own luma, without the way over colours
+    return np.asarray(picture.convert("L"))
+
+
+def _high_bytes(picture: Any) -> Any:
+    return (np.asarray(picture) >> 8).astype(np.uint8)
 
 
 def encode_picture(picture: Any, form: str = ".jpg", quality: int = 95) -> bytes:

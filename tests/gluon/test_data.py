@@ -185,6 +185,26 @@ def test_element_types_stay(dtype):
     assert batch.dtype == np.dtype(dtype)
 
 
+@pytest.mark.parametrize("workers", [0, 1])
+@pytest.mark.parametrize(
+    ("sample", "shapes"),
+    [
+        ([1, 2.5], (3, 2)),
+        ([[1, 2], [3, 4]], (3, 2, 2)),
+        ([(1, 2), (3, 4)], (3, 2, 2)),
+        ([np.ones(2), np.zeros(2)], (3, 2, 2)),
+        ((np.ones(2), [np.float32(1)]), [(3, 2), (3, 1)]),
+        (((1, 2), 3), [[(3,), (3,)], (3,)]),
+    ],
+)
+def test_lists_of_numbers_are_one_array_and_tuples_are_parts(sample, shapes, workers):
+    def shape(batch):
+        return [shape(b) for b in batch] if isinstance(batch, list) else batch.shape
+
+    (batch,) = DataLoader([sample] * 3, 3, num_workers=workers, thread_pool=bool(workers))
+    assert shape(batch) == shapes
+
+
 def test_shuffle_pinned_and_own_batches():
     assert sorted(x for b in DataLoader(TEN, 3, shuffle=True) for x in b.asnumpy()) == list(range(10))
     (batch,) = DataLoader(TEN, 10, pin_memory=True)

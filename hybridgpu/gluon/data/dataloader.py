@@ -35,6 +35,8 @@ __all__ = ["DataLoader", "DataLoaderV1", "default_batchify_fn", "default_mp_batc
 
 
 def _stacked(data: list[Any], leaf: Callable[[Any], Any]) -> Any:
+    if isinstance(data[0], list) and (numbers := _numbers(data)) is not None:
+        return leaf(numbers)
     if isinstance(data[0], (tuple, list)):
         return [_stacked(list(part), leaf) for part in zip(*data, strict=True)]
     try:
@@ -49,11 +51,33 @@ def _stacked(data: list[Any], leaf: Callable[[Any], Any]) -> Any:
         raise
 
 
+def _numbers(samples: list[Any]) -> Any:
+    """Lists of numbers as one array of NumPy, as MXNet takes them; None where it refuses: they hold arrays, or differ."""
+    if any(isinstance(x, NDArray) for x in _leaves(samples)):
+        return None
+    try:
+        found = np.asarray(samples)
+    except ValueError:  # lengths that differ
+        return None
+    return found if found.dtype.kind in "biuf" else None
+
+
+def _leaves(data: Any) -> Iterator[Any]:
+    for part in data:
+        if isinstance(part, (tuple, list)):
+            yield from _leaves(part)
+        else:
+            yield part
+
+
 _ALIKE = "Samples of a batch need one shape: bring them to it in a transform, or pad them in a batchify_fn;"
 
 
 def default_batchify_fn(data: list[Any]) -> Any:
-    """Samples side by side: arrays are stacked, tuples become lists of batches, numbers an array of their own type."""
+    """Samples side by side: arrays are stacked, tuples become lists of batches.
+
+    Numbers, and lists of numbers, become an array of their own type.
+    """
     return _stacked(data, lambda a: of_mode(array(a, dtype=a.dtype)))
 
 

@@ -21,7 +21,7 @@ from hybridgpu.hints.foreign_names import MXNET, OTHERS, Decision  # noqa: E402
 from hybridgpu.hints.operators import _BINARY, _UNARY  # noqa: E402
 
 PAGE = Path(__file__).resolve().with_name("coming-from-mxnet.md")
-SURFACE = ROOT / "tests" / "recorded" / "surface.json.xz"
+SURFACE = ROOT / "tests" / "against_mxnet" / "recorded" / "surface.json.xz"
 
 HEAD = """\
 # Coming from MXNet

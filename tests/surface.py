@@ -13,11 +13,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from recorded.record_surface import arguments
+from against_mxnet.recorded.record_surface import arguments
 
 import hybridgpu as mx
 
-FILE = Path(__file__).parent / "recorded" / "surface.json.xz"
+FILE = Path(__file__).parent / "against_mxnet" / "recorded" / "surface.json.xz"
 #: names with an underscore that programs use, and that the record leaves out
 HIDDEN = (
     *("_api_internal", "_ctypes", "_ffi", "_global_var", "_numpy_op_doc"),

@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 import pytest
-from recorded import internals
-from recorded.record import recorded, same
+from against_mxnet.recorded import internals
+from against_mxnet.recorded.record import recorded, same
 
 import hybridgpu as mx
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from recorded import metrics
-from recorded.record import recorded, same
+from against_mxnet.recorded import metrics
+from against_mxnet.recorded.record import recorded, same
 
 import hybridgpu as mx
 from hybridgpu import metric, nd

@@ -10,8 +10,8 @@ import warnings
 
 import numpy as np
 import pytest
-from recorded import optimizers, updates
-from recorded.record import recorded, same
+from against_mxnet.recorded import optimizers, updates
+from against_mxnet.recorded.record import recorded, same
 
 import hybridgpu as mx
 from hybridgpu import lr_scheduler, nd, optimizer

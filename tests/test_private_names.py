@@ -11,13 +11,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from recorded.record_private_names import BASES, class_at, is_private, private_names
+from against_mxnet.recorded.record_private_names import BASES, class_at, is_private, private_names
 
 import hybridgpu as mx
 from hybridgpu import autograd, gluon, nd
 
 PREFIX = "_hg_"  #: of names that MXNet does not have
-RECORDED = json.loads((Path(__file__).parent / "recorded" / "private_names.json").read_text())
+RECORDED = json.loads((Path(__file__).parent / "against_mxnet" / "recorded" / "private_names.json").read_text())
 #: names that functions of MXNet give to instances of a class
 GIVEN = {"gluon.trainer.Trainer": {"_amp_loss_scaler", "_amp_original_scale"}, "rnn.rnn_cell.BaseRNNCell": {"_cells"}}
 

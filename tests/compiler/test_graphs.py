@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from compiler.cases import CASES, EXPECTED, arrays, build, cuda_of, plain
 from emulated import aligned, prepare
-from guarded import guarded, guarded_copy
+from guard_pages import guarded, guarded_copy
 
 from hybridgpu.backends.cpu.backend import cpu_backend
 from hybridgpu.backends.cuda.backend import CudaBackend

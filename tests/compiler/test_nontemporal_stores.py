@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from compiler.cases import CASES, arrays, build, parse
 from compiler.test_graphs import close, fresh, wanted
-from guarded import guarded, guarded_copy
+from guard_pages import guarded, guarded_copy
 
 from hybridgpu.backends.cpu.backend import cpu_backend
 from hybridgpu.compiler.pipeline import compile_graph

@@ -17,7 +17,7 @@ from compiler.oracle import Oracle
 from compiler.random_graphs import COVERED, LEFT_OUT, SCATTERS, graphs
 from compiler.random_loops import loops, written_out
 from emulated import aligned
-from guarded import guarded, guarded_copy
+from guard_pages import guarded, guarded_copy
 from hypothesis import HealthCheck, assume, given, note, settings
 from hypothesis import strategies as st
 

@@ -7,7 +7,7 @@ from math import prod
 
 import numpy as np
 import pytest
-from guarded import guarded, guarded_copy
+from guard_pages import guarded, guarded_copy
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 

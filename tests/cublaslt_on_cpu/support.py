@@ -5,14 +5,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from stand_in import StandIn
+from fake_nvidia_libraries import FakeLibrary
 
 from hybridgpu.backends.cuda.cublaslt import Binding
 
 PLAIN, SPLIT, SPLIT_IN_OUTPUT_TYPE = 1, 2, 4  #: its algorithms
 
 
-class FakeProducts(StandIn):
+class FakeProducts(FakeLibrary):
     """Computes products, or refuses to."""
 
     name, source, binding = "cublasLt", Path(__file__).with_name("fake_cublaslt.cpp"), Binding

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from stand_in import StandIn
+from fake_nvidia_libraries import FakeLibrary
 
 from hybridgpu.backends.cuda.cudnn import Binding
 
 
-class Fake(StandIn):
+class Fake(FakeLibrary):
     """Computes convolutions, or refuses to."""
 
     name, source, binding = "cudnn", Path(__file__).with_name("fake_cudnn.cpp"), Binding

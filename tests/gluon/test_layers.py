@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from recorded import layers
-from recorded.record import draw, recorded, same
+from against_mxnet.recorded import layers
+from against_mxnet.recorded.record import draw, recorded, same
 
 import hybridgpu as mx
 from hybridgpu import gluon, nd

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from recorded import losses
-from recorded.record import recorded, same
+from against_mxnet.recorded import losses
+from against_mxnet.recorded.record import recorded, same
 
 import hybridgpu as mx
 from hybridgpu import nd

@@ -8,7 +8,7 @@ import json
 
 import numpy as np
 import pytest
-from recorded.record import draw
+from against_mxnet.recorded.record import draw
 
 import hybridgpu as mx
 from hybridgpu import nd

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """When layers and executors change their states: as MXNet does, however the net is run.
 
-The programs and what MXNet gave stand in tests/recorded (states.py). A running average is written by the backward pass of
+The programs and what MXNet gave stand in tests/against_mxnet/recorded (states.py). A running average is written by the backward pass of
 its operator, which is run only for a gradient that somebody wants: those of frozen layers stay.
 """
 
@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from recorded import states
-from recorded.record import recorded, same
+from against_mxnet.recorded import states
+from against_mxnet.recorded.record import recorded, same
 
 import hybridgpu as mx
 from hybridgpu import autograd, executor, gluon, nd

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from recorded import training
-from recorded.record import draw, recorded, same
+from against_mxnet.recorded import training
+from against_mxnet.recorded.record import draw, recorded, same
 
 import hybridgpu as mx
 from hybridgpu import autograd, gluon, kvstore, nd

@@ -2,7 +2,7 @@
 """Parameters, inputs and results that are written between a recorded call and its backward pass.
 
 The pass takes arguments as they are when it runs, and what operators have computed as it was, however the net is run.
-Nets, writes and what MXNet gave stand in tests/recorded (between.py, second_order.py).
+Nets, writes and what MXNet gave stand in tests/against_mxnet/recorded (between.py, second_order.py).
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ import gc
 
 import numpy as np
 import pytest
-from recorded import between, second_order
-from recorded.record import recorded, same
+from against_mxnet.recorded import between, second_order
+from against_mxnet.recorded.record import recorded, same
 
 import hybridgpu as mx
 from hybridgpu import autograd, gluon, nd

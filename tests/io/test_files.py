@@ -19,15 +19,15 @@ from random import Random
 
 import numpy as np
 import pytest
-from hostile import LIST, V1, V2, V3, array, bounded, graph, mutate_bytes, mutate_json, params
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from malformed_files import LIST, V1, V2, V3, array, bounded, graph, mutate_bytes, mutate_json, params
 
 import hybridgpu as mx
 from hybridgpu.base import MXNetError
 
 nd, sym = mx.nd, mx.sym
-GOLDEN = Path(__file__).parents[1] / "golden" / "models"
+GOLDEN = Path(__file__).parents[1] / "against_mxnet" / "golden" / "models"
 MODELS = sorted(p.name for p in GOLDEN.iterdir())
 
 

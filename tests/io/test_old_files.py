@@ -11,7 +11,7 @@ import struct
 
 import numpy as np
 import pytest
-from hostile import V1, V2, array, params
+from malformed_files import V1, V2, array, params
 
 from hybridgpu import nd, sym
 from hybridgpu.base import MXNetError

@@ -7,7 +7,7 @@ import struct
 from random import Random
 
 import pytest
-from hostile import bounded, mutate_bytes
+from malformed_files import bounded, mutate_bytes
 
 from hybridgpu.base import MXNetError
 from hybridgpu.gluon.data import RecordFileDataset

@@ -10,9 +10,9 @@ from random import Random
 
 import numpy as np
 import pytest
-from hostile import bounded, mutate_bytes, mutate_json
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from malformed_files import bounded, mutate_bytes, mutate_json
 
 import hybridgpu as mx
 from hybridgpu import gluon, nd
@@ -229,7 +229,7 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_hostile_files(name, tmp_path):
+def test_malformed_files(name, tmp_path):
     data, expected = HOSTILE[name]
     path = tmp_path / "f.safetensors"
     path.write_bytes(data)

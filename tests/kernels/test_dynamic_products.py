@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from guarded import guarded, guarded_copy
+from guard_pages import guarded, guarded_copy
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from guarded import guarded
+from guard_pages import guarded
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 import math_library as ml  # noqa: E402  (of this folder)

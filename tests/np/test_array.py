@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The array class of np beside the legacy one; what MXNet answers line by line is in tests/parity/numpy_array."""
+"""The array class of np beside the legacy one; what MXNet answers line by line is in tests/against_mxnet/parity/numpy_array."""
 
 import pickle
 import threading

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Functions that MXNet leaves to NumPy and that are operators here: traced, as Symbols, in graphs, and their gradients.
 
-What they give eagerly is recorded, see ``tests/recorded/np_expressions/as_numpy.txt``.
+What they give eagerly is recorded, see ``tests/against_mxnet/recorded/np_expressions/as_numpy.txt``.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from recorded.numpy_calls import values
+from against_mxnet.recorded.numpy_calls import values
 
 import hybridgpu as mx
 from hybridgpu.ops.numpy import NP, NPX
@@ -79,7 +79,9 @@ def test_symbols_are_called_so():
 
 # -- what definitions say of their results, beside the calls that MXNet has answered
 
-RECORDED = json.loads((Path(__file__).parents[1] / "recorded" / "numpy_calls.json").read_text())["calls"]
+RECORDED = json.loads((Path(__file__).parents[1] / "against_mxnet" / "recorded" / "numpy_calls.json").read_text())[
+    "calls"
+]
 CALLS = {}
 for _calls in RECORDED.values():
     for _call, _answer in _calls.items():

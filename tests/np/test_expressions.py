@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Calls of np and npx give what the real MXNet gave: values, element types, shapes, errors.
 
-The rows are in ``tests/recorded/np_expressions``; ``record_np_expressions.py`` says how they are written.
+The rows are in ``tests/against_mxnet/recorded/np_expressions``; ``record_np_expressions.py`` says how they are written.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import pytest
 
 import hybridgpu as mx
 
-RECORDED = Path(__file__).parents[1] / "recorded"
+RECORDED = Path(__file__).parents[1] / "against_mxnet" / "recorded"
 sys.path.insert(0, str(RECORDED))
 from record_np_expressions import answer, rows  # noqa: E402
 

@@ -7,8 +7,8 @@ Where MXNet has no np version of a layer, and raises, ours gives what it gives f
 from __future__ import annotations
 
 import pytest
-from recorded import layers, losses, metrics, training
-from recorded.record import in_np_mode, recorded, same
+from against_mxnet.recorded import layers, losses, metrics, training
+from against_mxnet.recorded.record import in_np_mode, recorded, same
 
 import hybridgpu as mx
 

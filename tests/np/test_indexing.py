@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Indexing of np arrays beside NumPy's, where the rules are the same; what differs is in tests/parity/numpy_indexing."""
+"""Indexing of np arrays beside NumPy's, where the rules are the same; what differs is in tests/against_mxnet/parity/numpy_indexing."""
 
 import hypothesis.extra.numpy as arrays
 import hypothesis.strategies as st
@@ -209,7 +209,7 @@ TRACED += [((3, 3), ([0, 1], slice(1, None)), onp.ones((1, 1, 3), "f"))]
 
 @pytest.mark.parametrize(("shape", "key", "value"), TRACED, ids=str)
 def test_keys_of_a_traced_function(no_compiler, shape, key, value):
-    """What they give eagerly is recorded: tests/recorded/np_expressions/indexing.txt."""
+    """What they give eagerly is recorded: tests/against_mxnet/recorded/np_expressions/indexing.txt."""
 
     def write(x):
         y = x.copy()

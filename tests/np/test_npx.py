@@ -12,7 +12,7 @@ import hybridgpu as mx
 from hybridgpu.ops.functions import registered
 from hybridgpu.ops.numpy import NPX
 
-REGISTERED = json.loads((Path(__file__).parents[1] / "recorded" / "numpy_operators.json").read_text())
+REGISTERED = json.loads((Path(__file__).parents[1] / "against_mxnet" / "recorded" / "numpy_operators.json").read_text())
 NAMES = {n: canonical for n, (canonical, *_) in REGISTERED.items() if n.startswith("_npx_")}
 
 

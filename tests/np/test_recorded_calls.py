@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Functions of np give what the real MXNet gave: types, shapes, values, gradients, and classes of errors.
 
-``tests/recorded/numpy_calls.json`` has MXNet's answers to the calls that ``numpy_calls.py`` beside it makes.
+``tests/against_mxnet/recorded/numpy_calls.json`` has MXNet's answers to the calls that ``numpy_calls.py`` beside it makes.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import hybridgpu as mx
 from hybridgpu.base import MXNetError
 from hybridgpu.ops.functions import registered
 
-HERE = Path(__file__).parents[1] / "recorded"
+HERE = Path(__file__).parents[1] / "against_mxnet" / "recorded"
 sys.path.insert(0, str(HERE))
 from numpy_calls import TYPES, values  # noqa: E402
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Texts of attributes, for every attribute of every operator: taken or refused, and in which words, as by the real MXNet.
 
-``tests/recorded/attributes.json`` has MXNet's answers; ``record_attributes.py`` beside it writes them.
+``tests/against_mxnet/recorded/attributes.json`` has MXNet's answers; ``record_attributes.py`` beside it writes them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from hybridgpu.ops import OPERATORS
 from hybridgpu.ops.functions import names_in, registered
 from hybridgpu.ops.params import Double, Dtype, Enum, Float, Floats, Position, Shape, Unsigned, UnsignedLong
 
-RECORDED = json.loads((Path(__file__).parents[1] / "recorded" / "attributes.json").read_text())
+RECORDED = json.loads((Path(__file__).parents[1] / "against_mxnet" / "recorded" / "attributes.json").read_text())
 TEXTS = RECORDED["texts"]
 VERDICTS = {key: letters for letters, keys in RECORDED["verdicts"].items() for key in keys}
 SIGNS = {
@@ -187,7 +187,7 @@ def test_values_are_mxnets(kind):
 
 @pytest.mark.parametrize("part", [0, *(pytest.param(k, marks=pytest.mark.exhaustive) for k in range(1, 8))])
 def test_senseless_sizes_are_refused_by_name(part):
-    script = Path(__file__).with_name("hostile_attributes.py")
+    script = Path(__file__).with_name("malformed_attributes.py")
     done = subprocess.run([sys.executable, str(script), str(part), "8"], capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr[-2000:]
     found = json.loads(done.stdout.splitlines()[-1])

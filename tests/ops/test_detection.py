@@ -87,7 +87,7 @@ BENT = {
     "trans_std": 0.2,
 }
 PAIR = [draw(29, 1, 2, 3, 3), draw(30, 1, 2, 3, 3)]
-#: inputs, attributes; the operators and what MXNet makes of them stand in tests/recorded/detection.json
+#: inputs, attributes; the operators and what MXNet makes of them stand in tests/against_mxnet/recorded/detection.json
 CALLS = [
     ([rows(1, 5)], {"overlap_thresh": 0.1, "id_index": 0}),
     ([rows(1, 5)], {"overlap_thresh": 0.1, "topk": 3, "valid_thresh": 0.1, "out_format": "center"}),
@@ -131,7 +131,7 @@ CALLS = [
     ([draw(34, 1, 4, 4, 5), ROIS, draw(35, 3, 2, 2, 2)], BENT),
     ([draw(34, 1, 4, 4, 5), ROIS], {**BENT, "pooled_size": 1, "no_trans": True}),
 ]
-FOUND = json.loads((Path(__file__).parents[1] / "recorded" / "detection.json").read_text())
+FOUND = json.loads((Path(__file__).parents[1] / "against_mxnet" / "recorded" / "detection.json").read_text())
 CASES = [(f["operator"], *call, f) for f, call in zip(FOUND, CALLS, strict=True)]
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""hybridgpu against results of the real MXNet 1.9.1, recorded in tests/golden.
+"""hybridgpu against results of the real MXNet 1.9.1, recorded in tests/against_mxnet/golden.
 
 Every operator call eager, hybridized and differentiated; every model imported, built from source,
 hybridized, exported, and its files read and written.
@@ -23,7 +23,7 @@ from hybridgpu import autograd
 
 pytestmark = pytest.mark.optimised
 
-GOLDEN = Path(__file__).parents[1] / "golden"
+GOLDEN = Path(__file__).parents[1] / "against_mxnet" / "golden"
 CALLS = json.loads((GOLDEN / "ops.json").read_text())
 VARIATIONS = json.loads((GOLDEN / "variations.json").read_text())
 MODELS = sorted(p.name for p in (GOLDEN / "models").iterdir())

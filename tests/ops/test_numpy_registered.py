@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Records of the NumPy interface: names, inputs and attributes as the real MXNet registers them.
 
-``tests/recorded/numpy_operators.json`` has MXNet's list; ``record_numpy_operators.py`` beside it writes it.
+``tests/against_mxnet/recorded/numpy_operators.json`` has MXNet's list; ``record_numpy_operators.py`` beside it writes it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import pytest
 from hybridgpu.ops.functions import registered
 from hybridgpu.ops.params import REQUIRED, Dtype
 
-RECORDED = json.loads((Path(__file__).parents[1] / "recorded" / "numpy_operators.json").read_text())
+RECORDED = json.loads((Path(__file__).parents[1] / "against_mxnet" / "recorded" / "numpy_operators.json").read_text())
 #: the list that MXNet shows lacks some attributes, which it takes nevertheless, and describes others in words of its own
 OTHERWISE: dict[str, set[str]] = {
     "_npi_choice": {"a", "size"},

@@ -2,7 +2,7 @@
 """Losses and their gradients."""
 
 import numpy as np
-from recorded.record import array, draw
+from against_mxnet.recorded.record import array, draw
 
 P, Y, W = draw((3, 4), 1), draw((3, 4), 2), draw((3, 1), 3, 0, 1)
 ANCHOR = draw((3, 4), 11)

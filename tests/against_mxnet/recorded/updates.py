@@ -5,7 +5,7 @@ A kernel of MXNet that writes a result before it has read all of its operands gi
 case says where results go, and everything that an operator can change is measured.
 """
 
-from recorded.record import draw, project
+from against_mxnet.recorded.record import draw, project
 
 SHAPE = (3, 4)
 #: operator -> what MXNet 1.9.1 does wrong

@@ -14,7 +14,7 @@ from random import Random
 
 import numpy as np
 import pytest
-from hostile import graph, mutate_bytes, mutate_json
+from malformed_files import graph, mutate_bytes, mutate_json
 
 import hybridgpu as mx
 from hybridgpu import autograd, gluon, nd, sym

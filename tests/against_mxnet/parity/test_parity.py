@@ -12,7 +12,7 @@ import re
 from pathlib import Path
 
 import pytest
-from parity.record import run
+from against_mxnet.parity.record import run
 
 HERE = Path(__file__).parent
 

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from exchange.nets import Case, block, chain, index, real
+from against_mxnet.exchange.nets import Case, block, chain, index, real
 
 
 def scalars(F, self, x, shift):

@@ -16,9 +16,9 @@ import traceback
 
 import numpy as np
 
-sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-from exchange import layers, nets, np_nets
-from exchange.nets import array, draw, files, fill
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
+from against_mxnet.exchange import layers, nets, np_nets
+from against_mxnet.exchange.nets import array, draw, files, fill
 
 NETS = {**nets.NETS, **layers.NETS, **np_nets.NETS}
 

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from exchange import agent, nets
-from exchange.agent import NETS
+from against_mxnet.exchange import agent, nets
+from against_mxnet.exchange.agent import NETS
 
 import hybridgpu as mx
 
@@ -159,7 +159,7 @@ def test_states_of_mxnets_trainers(tmp_path):
 
 def test_the_agent_runs_alone(tmp_path):
     """As MXNet's Python runs it: nothing but the folder beside it."""
-    code = f"import sys, hybridgpu; sys.modules['mxnet'] = hybridgpu; sys.path.insert(0, {str(AGENT.parents[1])!r}); from exchange import agent; "
+    code = f"import sys, hybridgpu; sys.modules['mxnet'] = hybridgpu; sys.path.insert(0, {str(AGENT.parents[2])!r}); from against_mxnet.exchange import agent; "
     code += f"agent.NETS = {{k: agent.NETS[k] for k in ['mlp']}}; agent.work(hybridgpu, 'make', {str(tmp_path)!r})"
     path = os.pathsep.join(p for p in sys.path if p)
     run = subprocess.run(

@@ -7,7 +7,7 @@ eagerly and hybridized (with static memory, too, which makes no difference there
 
 import re
 
-from recorded.record import draw, project, same
+from against_mxnet.recorded.record import draw, project, same
 
 SHAPE = (4, 3)
 WAYS = {"eager": None, "hybridized": {}, "static": {"static_alloc": True, "static_shape": True}}

@@ -4,7 +4,7 @@
 import warnings
 
 import numpy as np
-from recorded.record import draw, project
+from against_mxnet.recorded.record import draw, project
 
 HALF = {"multi_precision": True}
 #: name -> (registered name, arguments)

@@ -14,7 +14,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from exchange import graphs
+from against_mxnet.exchange import graphs
 
 import hybridgpu as mx
 
@@ -59,7 +59,7 @@ def test_mxnet_reads_what_is_written_here(tmp_path):
 @with_mxnet
 def test_old_graphs_become_what_mxnet_makes_of_them(tmp_path):
     """The rows of tests/io/test_old_files.py."""
-    place = Path(__file__).parents[1] / "io" / "test_old_files.py"
+    place = Path(__file__).parents[2] / "io" / "test_old_files.py"
     spec = importlib.util.spec_from_file_location("old_files", place)
     old_files = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(old_files)

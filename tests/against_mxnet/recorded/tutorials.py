@@ -4,7 +4,7 @@
 import math
 
 import numpy as np
-from recorded.record import draw, project
+from against_mxnet.recorded.record import draw, project
 
 
 def integers(high, shape, seed):

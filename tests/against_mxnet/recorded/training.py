@@ -2,7 +2,7 @@
 """Whole training runs on made-up data: losses of every step and the parameters at the end."""
 
 import numpy as np
-from recorded.record import array, draw, project
+from against_mxnet.recorded.record import array, draw, project
 
 
 def mlp(nn):

@@ -15,7 +15,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from exchange import mixed
+from against_mxnet.exchange import mixed
 
 import hybridgpu
 from hybridgpu.contrib import amp

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import numpy as np
-from exchange.nets import Case, block, index, real, recurrent
+from against_mxnet.exchange.nets import Case, block, index, real, recurrent
 
 
 def layer(kind, *args, **kwargs):

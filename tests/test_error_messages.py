@@ -161,7 +161,7 @@ def test_a_flag_that_is_not_there(name, hint):
     ("name", "text"),
     [
         ("gluom", "has no attribute 'gluom'; did you mean gluon?"),
-        ("relu", r"^module 'hybridgpu' has no attribute 'relu'\nWrite mx.nd.relu. \(test_said_plainly.py:"),
+        ("relu", r"^module 'hybridgpu' has no attribute 'relu'\nWrite mx.nd.relu. \(test_error_messages.py:"),
         ("array", "Write mx.nd.array"),
         ("nothing_like_it", "has no attribute 'nothing_like_it'$"),
     ],

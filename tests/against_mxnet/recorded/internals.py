@@ -12,7 +12,7 @@ import re
 import warnings
 
 import numpy as np
-from recorded.record import draw
+from against_mxnet.recorded.record import draw
 
 #: what expressions begin with: name -> module below the package
 MODULES = {

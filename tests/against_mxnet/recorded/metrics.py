@@ -2,7 +2,7 @@
 """Metrics: after two batches, after reset_local, and after one more."""
 
 import numpy as np
-from recorded.record import array, draw
+from against_mxnet.recorded.record import array, draw
 
 
 def _distributions(seed, n, classes):

@@ -10,7 +10,7 @@ import os
 import re
 import tempfile
 
-from recorded.record import draw, project
+from against_mxnet.recorded.record import draw, project
 
 
 def chain(nn, *layers):
@@ -354,7 +354,7 @@ def follow(mx, case, flags, ctx=None):
 
 
 def measure(mx, case):
-    from recorded.record import same
+    from against_mxnet.recorded.record import same
 
     found = follow(mx, case, None)
     if mx.__name__ == "mxnet":

@@ -107,7 +107,7 @@ def test_in_hybrid_forward():
     text = str(caught.value)
     assert re.search(r"in operator _npi_matmul\(a data0: float32\[2,3\], b data1: float32\[4\]\), np\.matmul\n", text)
     assert "axis 1 of a (3) as long as axis 0 of b (4)" in text
-    assert re.search(r"\(made in block net\d+, test_said_plainly\.py:\d+\)", text)
+    assert re.search(r"\(made in block net\d+, test_error_messages\.py:\d+\)", text)
 
 
 def test_legacy_functions_say_the_same():

@@ -5,7 +5,7 @@ import json
 import os
 import tempfile
 
-from recorded.record import array, draw, project
+from against_mxnet.recorded.record import array, draw, project
 
 
 def _branches(container):

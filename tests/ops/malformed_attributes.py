@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Calls every operator with sizes that are out of the question: in a process of its own, with little memory.
 
-    python hostile_attributes.py PART PARTS      # prints what went wrong in a part of the calls, as JSON
+    python malformed_attributes.py PART PARTS      # prints what went wrong in a part of the calls, as JSON
 
 A call works or raises MXNetError with the operator's or the node's name, within seconds.
 """

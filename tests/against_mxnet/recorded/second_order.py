@@ -5,7 +5,7 @@ MXNet differentiates a gradient operator by operator: each takes its arguments a
 and results as they were. It refuses to differentiate twice what is hybridized, so that its numbers are eager ones.
 """
 
-from recorded.record import draw, project
+from against_mxnet.recorded.record import draw, project
 
 
 def net(mx, body, flags):

@@ -64,8 +64,8 @@ def in_np_mode(mx, module, case, **options):
 
 
 def family(name):
-    sys.path.insert(0, os.path.dirname(HERE))
-    return importlib.import_module("recorded." + name)
+    sys.path.insert(0, os.path.dirname(os.path.dirname(HERE)))
+    return importlib.import_module("against_mxnet.recorded." + name)
 
 
 def recorded(name):

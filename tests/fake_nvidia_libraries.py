@@ -34,7 +34,7 @@ def built(source: Path, *options: str) -> bytes | None:
         return out.read_bytes()
 
 
-class StandIn:
+class FakeLibrary:
     """A library of its own: counters start at 0, nothing is planted. Subclasses say what it stands for.
 
     Attributes:

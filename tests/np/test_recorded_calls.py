@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Functions of np give what the real MXNet gave: types, shapes, values, gradients, and classes of errors.
 
-``tests/against_mxnet/recorded/numpy_calls.json`` has MXNet's answers to the calls that ``numpy_calls.py`` beside it makes.
+``tests/against_mxnet/recorded/numpy_calls.json`` has MXNet's answers to the calls that ``numpy_calls`` beside it makes.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Records what the real MXNet answers to the calls of ``numpy_calls.py``.
+"""Records what the real MXNet answers to the calls of ``numpy_calls``.
 
     python record_numpy_calls.py [topic ...]    # writes numpy_calls.json beside this file; runs in a Python that has MXNet
 

@@ -21,6 +21,9 @@ needs_nvidia_headers = pytest.mark.skipif(
 )
 
 
+ORDERS = ["forward", "reverse", "shuffle"]  #: in which threads are executed
+GROUPS = "#include <cooperative_groups.h>\nnamespace cg = cooperative_groups;\n"
+
 DAILY = ("sm_80", "sm_90")  #: architectures that NVRTC compiles for in every run
 
 

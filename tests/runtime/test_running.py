@@ -325,13 +325,14 @@ def test_numbers_that_integers_do_not_hold(source, target):
 FORKS = """
 import os, signal, sys, threading
 import hybridgpu as mx
-from hybridgpu.cache.disk_cache import reset_default_store
-from hybridgpu import generator, store
-from hybridgpu.cache.disk_cache import reset_default_store
+from hybridgpu.cache import disk_cache
+from hybridgpu.core import rng
 from hybridgpu.gluon import hybrid
-from hybridgpu.runtime import program, reports, training
+from hybridgpu.runtime import compilation, recorded_program
+from hybridgpu.runtime.reports import events
 
-locks = [hybrid._preparing, program._building, training._building, store._opening, generator._lock, reports._lock]
+programs = (compilation._building, recorded_program._building)
+locks = [hybrid._preparing, *programs, disk_cache._opening, rng._lock, events._lock]
 held, done = threading.Event(), threading.Event()
 
 def hold(rest):

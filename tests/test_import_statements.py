@@ -54,7 +54,7 @@ STATEMENTS = {
     "from hybridgpu.ndarray.ndarray import maximum as found": "mx.nd.maximum",
     "from hybridgpu.symbol.symbol import maximum as found": "mx.sym.maximum",
     "from hybridgpu.gluon.data.dataloader import _MultiWorkerIter as found": "mx.gluon.data.worker_queues.MultiWorkerIter",
-    "from hybridgpu.model import _create_kvstore as found": "mx.module.stores._create_kvstore",
+    "from hybridgpu.model import _create_kvstore as found": "mx.module.kvstore_update._create_kvstore",
     "found = mx.metric.ndarray": "mx.nd",
     "found = mx.gluon.nn.basic_layers.Dense": "mx.gluon.nn.Dense",
 }

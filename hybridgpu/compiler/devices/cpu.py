@@ -42,6 +42,8 @@ class CpuConstants(DeviceConstants):
         "loops of two slices; its operands are read by one more kernel",
         "counted",
     )
+    concat_operands: int = constant(64, "count", "arrays that one kernel concatenates", _CHOSEN)
+    concat_step_operands: int = constant(32, "count", "arrays of a step where a concat has more", _CHOSEN)
     pointer_alignment: int = constant(64, "bytes", "what kernels take their pointers to be multiples of", "our choice")
     thin_rows: int = constant(4, "count", "rows of a product that is bound by reading its matrix", _CHOSEN)
     small_product_ops: int = constant(

@@ -28,6 +28,7 @@ class GpuConstants(DeviceConstants):
 
     has_shared_memory = True
     saves_library_operands = True
+    library_swaps_axes = True
 
     op_seconds: float = constant(1e-13, "s", "a scalar operation of a kernel that fills the device", _ASSUMED)
     byte_seconds: float = constant(
@@ -44,6 +45,8 @@ class GpuConstants(DeviceConstants):
 
     row_load_ops: int = constant(6, "operations", "loading an element of a row again", _ASSUMED)
     concat_trips: float = constant(2, "count", "trips through memory of what slices of a concat share", "counted")
+    concat_operands: int = constant(24, "count", "arrays that one kernel concatenates", _ASSUMED)
+    concat_step_operands: int = constant(12, "count", "arrays of a step where a concat has more", _ASSUMED)
     pointer_alignment: int = constant(16, "bytes", "what kernels take their pointers to be multiples of", "our choice")
 
     strided_read_bytes: int = constant(

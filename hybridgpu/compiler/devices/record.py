@@ -59,6 +59,7 @@ class DeviceConstants:
         host_memory: arrays lie in the host's memory, where NumPy reads and writes them in any place.
         scatters_in_result: a scatter adds up in the memory of its first result, not on chip.
         saves_library_operands: operands that a library reads from memory are worth keeping for the backward pass.
+        library_swaps_axes: a library's convolution takes operands whose first two axes are exchanged in memory.
         in_place_bytes: bytes of operands that are written over wherever that may be; None: where it lowers the peak.
     """
 
@@ -67,6 +68,7 @@ class DeviceConstants:
     host_memory = False
     scatters_in_result = False
     saves_library_operands = False
+    library_swaps_axes = False
 
     @property
     def in_place_bytes(self) -> int | None:
@@ -78,6 +80,8 @@ class DeviceConstants:
     product_load_ops: float
     row_load_ops: int
     concat_trips: float
+    concat_operands: int
+    concat_step_operands: int
     pointer_alignment: int
     strided_read_bytes: int
     contiguous_run: int

@@ -119,7 +119,7 @@ def run(graph: Graph, ctx: PassContext) -> Graph:
 
     The kernel of a dot takes strided operands, and that of some convolutions whole planes through views that permute.
     """
-    swaps = ctx.target.name == "cuda"  # its libraries take operands of convolutions whose first two axes are exchanged
+    swaps = ctx.target.device.library_swaps_axes
     b = Builder(TABLE)
     new: dict[Node, Node] = {}
     dots: set[Node] = set()

@@ -222,7 +222,7 @@ class CWriter:
         """C text of a reciprocal, whose bits are an argument."""
         name, compute = self.runtime_args.reciprocal(s.value, s.dtype), s.dtype.compute
         text = f"hg::Reciprocal<{compute}>::from_bits({name})"
-        if self.target.name != "cpu":
+        if not self.target.loop_nests:
             return text
         self.runtime_args.lines[f"const {compute} {name}_ = {text};"] = None
         return f"{name}_"

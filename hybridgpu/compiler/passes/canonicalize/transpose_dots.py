@@ -27,7 +27,7 @@ def run(graph: Graph, ctx: PassContext) -> Graph:
     found = {
         n for n in graph.nodes if _is_matrix_transpose(n) and n.inputs[0].prim.name == "dot" and uses[n.inputs[0]] == 1
     }
-    if ctx.target.has_shared_memory:  # a generated kernel needs no such change there
+    if ctx.target.has_shared_memory:  # through which a generated kernel stores in any order
         found = {n for n in found if not ctx.generates(n.inputs[0])}
     if not found:
         return graph

@@ -20,14 +20,10 @@ if TYPE_CHECKING:
 
 __all__ = ["run"]
 
-#: operands that one kernel concatenates: loops are split for the first, the others are tested for
-_MAX_OPERANDS = {"cpu": 64, "cuda": 24}
-_OPERANDS_PER_STEP = {"cpu": 32, "cuda": 12}
-
 
 def run(graph: Graph, ctx: PassContext) -> Graph:
     """``graph`` without concats of more operands than a kernel of the target can take."""
-    most, step = _MAX_OPERANDS[ctx.target.name], _OPERANDS_PER_STEP[ctx.target.name]
+    most, step = ctx.target.device.concat_operands, ctx.target.device.concat_step_operands
     if not any(n.prim.name == "concat" and len(n.inputs) > most for n in graph.nodes):
         return graph
 

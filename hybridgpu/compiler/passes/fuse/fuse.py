@@ -26,10 +26,15 @@ from ...size_buckets import bucket, bucket_scale
 from ..materialize import PRODUCTS, SCATTERS, batch_channel_swapped, is_fusible
 from ..recompute_hints import ALWAYS_RECOMPUTE, NO_RECOMPUTE, NO_RECOMPUTE_REASONS
 from .conv_pool import why_not_pooled
-from .full_reductions import merge_full_reductions
 from .group import CONTRACTIONS, Group, Refusal, change_basis, label, label_pair, row_major_vars
-from .hoist import hoist_groups
-from .merge import absorb_rounding, hoist_column_sums, merge, merge_column_sums, merge_siblings
+from .merge import absorb_rounding, merge
+from .merge_passes import (
+    hoist_column_sums,
+    hoist_groups,
+    merge_column_sums,
+    merge_full_reductions,
+    merge_siblings,
+)
 from .recompute import (
     RecomputeInputs,
     pays_to_recompute,

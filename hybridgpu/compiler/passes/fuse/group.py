@@ -92,9 +92,8 @@ class Group:
         serial: creation order.
         level: every group has a higher level than every group it feeds.
         vars: the domain, outermost first.
-        reduced: the variables that reductions run over, except those of ``column_sums``.
-        column_sums: members that add up over all rows instead, one sum for each element of a row.
-        full_reductions: members that reduce one value of each row over all rows.
+        reduced: the variables that reductions run over, except those ``over_rows``.
+        over_rows: members that reduce over all rows instead: an element of each row, or one value of each.
         index_of: member -> its index.
         reads: node outside (or not yet inside) -> the indices at which members read it.
         must_be_materialized: nodes that must lie in memory to be read, with the member that reads each so.
@@ -111,8 +110,7 @@ class Group:
     level: int
     vars: list[Var] = field(default_factory=list)
     reduced: list[Var] = field(default_factory=list)
-    column_sums: dict[Node, None] = field(default_factory=dict)
-    full_reductions: dict[Node, None] = field(default_factory=dict)
+    over_rows: dict[Node, None] = field(default_factory=dict)
     index_of: dict[Node, Index] = field(default_factory=dict)
     reads: dict[Node, list[Index]] = field(default_factory=dict)
     must_be_materialized: dict[Node, Node] = field(default_factory=dict)
@@ -133,6 +131,21 @@ class Group:
     def concat_buffer(self) -> Node | None:
         """The zero-copy concat that is this group, if it is one: others store its slices, and no step computes it."""
         return self.library if self.library is not None and self.library.prim.name == "concat_buffer" else None
+
+    @property
+    def is_plain(self) -> bool:
+        """True for elementwise work and reductions alone."""
+        return self.library is None and self.contraction is None and self.scatter is None
+
+    @property
+    def column_sums(self) -> list[Node]:
+        """Members that add up over all rows, one sum for each element of a row."""
+        return [n for n in self.over_rows if all_vars(self.index_of[n])]
+
+    @property
+    def full_reductions(self) -> list[Node]:
+        """Members that reduce one value of each row over all rows."""
+        return [n for n in self.over_rows if not all_vars(self.index_of[n])]
 
     def backward_slice(self, node: Node) -> tuple[list[Node], list[Node]]:
         """The backward slice of ``node``: the members it depends on, and the arrays and constants that these read."""
@@ -203,6 +216,19 @@ class Group:
             wanted = self.reads.setdefault(read.node, [])
             if read.index not in wanted:
                 wanted.append(read.index)
+
+    def absorb(self, other: Group, substitution: dict[Var, Var]) -> None:
+        """Take over the members and reads of ``other``, whose variables become those of this group."""
+        other.replace({v: of_var(w) for v, w in substitution.items()})
+        self.index_of.update(other.index_of)
+        for node, wanted in other.reads.items():
+            if node in self.index_of:
+                continue
+            self.read_fraction[node] = max(g.read_fraction.get(node, 1.0) for g in (self, other) if node in g.reads)
+            mine = self.reads.setdefault(node, [])
+            mine.extend(i for i in wanted if i not in mine)
+        self.must_be_materialized.update(other.must_be_materialized)
+        other.merged_into = self
 
     # -- changes of variables
 
@@ -402,7 +428,7 @@ def distinct_labels(first: Node, second: Node, name: Callable[[Node], str]) -> t
 def reduction_operand_index(group: Group, node: Node, index: Index) -> Index:
     """The index at which a reduction at ``index`` reads its operand: reduced variables on its axes, or those of rows."""
     shape, axes = node.inputs[0].shape, node.params["axes"]
-    over = group.rows if node in group.column_sums or node in group.full_reductions else group.reduced
+    over = group.rows if node in group.over_rows else group.reduced
     position = linearize([of_var(v) for v in over], [v.extent for v in over])
     inner = iter(delinearize(position, [shape[a] for a in axes]))
     outer = iter(index)

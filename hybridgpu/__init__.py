@@ -197,9 +197,9 @@ def _hint(name: str) -> str:
     if PathFinder.find_spec(f"{__name__}.{name}", __path__):  # a module that is being imported
         return ""
     if hasattr(importlib.import_module(".ndarray", __name__), name):
-        from .core.source_location import advice
+        from .core.source_location import located_hint
 
-        return "\n" + advice(f"Write mx.nd.{name}.")
+        return "\n" + located_hint(f"Write mx.nd.{name}.")
     import difflib
 
     near = difflib.get_close_matches(name, [*_MODULES, *_NAMES, *__all__], 1, 0.75)

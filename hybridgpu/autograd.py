@@ -29,7 +29,7 @@ from .core.autograd_state import (
     set_training,
     train_mode,
 )
-from .core.source_location import advice
+from .core.source_location import located_hint
 from .hints.tracing import is_symbol
 from .ndarray import tape
 from .ndarray.apply import zeros_like
@@ -234,7 +234,7 @@ class Function:
 
     def __call__(self, *inputs: NDArray) -> Any:
         if any(map(is_symbol, inputs)) or autograd_state.state.trace is not None:
-            raise NotImplementedForSymbol(type(self).__name__, advice=advice(_NO_GRAPH))
+            raise NotImplementedForSymbol(type(self).__name__, advice=located_hint(_NO_GRAPH))
         assert not self._used, "Each Function instance can only be called once. Please create another instance."
         self._used = True
         flags = autograd_state.state.recording

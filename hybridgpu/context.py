@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import Any, ClassVar
 
 from .base import MXNetError
-from .core.source_location import advice, user_frame
+from .core.source_location import located_hint, user_frame
 
 __all__ = ["Context", "cpu", "cpu_pinned", "current_context", "gpu", "gpu_memory_info", "map_gpus_to_cpu", "num_gpus"]
 
@@ -168,7 +168,7 @@ def given_or_current(ctx: Any) -> Context:
     if isinstance(ctx, Context):
         return ctx
     instead = "mx.cpu() or mx.gpu(i)" if isinstance(ctx, str) else "the extents as one tuple, nd.zeros((2, 3))"
-    raise MXNetError(f"Invalid context string {ctx}\n{advice(f'Write {instead}.')}")
+    raise MXNetError(f"Invalid context string {ctx}\n{located_hint(f'Write {instead}.')}")
 
 
 def num_gpus() -> int:

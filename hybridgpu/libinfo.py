@@ -13,9 +13,9 @@ _WRITE = "Kernels are generated here, and there is no libmxnet to link with: wri
 
 
 def _refuse(what: str) -> NoReturn:
-    from .core.source_location import advice
+    from .core.source_location import located_hint
 
-    raise RuntimeError(f"Cannot find the {what}.\n{advice(_WRITE)}")
+    raise RuntimeError(f"Cannot find the {what}.\n{located_hint(_WRITE)}")
 
 
 def find_lib_path(prefix: str = "libmxnet") -> list[str]:

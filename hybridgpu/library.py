@@ -7,7 +7,7 @@ import os
 from typing import NoReturn
 
 from .base import MXNetError
-from .core.source_location import advice
+from .core.source_location import located_hint
 
 __all__ = ["load"]
 
@@ -28,4 +28,4 @@ def load(path: str, verbose: bool = True) -> NoReturn:
         "Write a mx.operator.CustomOp for an operator, operators of F in a hybridized block for a kernel, or a "
         "mx.rtc.CudaModule for one in CUDA."
     )
-    raise MXNetError(f"{path} cannot be loaded: it is compiled for MXNet's own library\n{advice(text)}")
+    raise MXNetError(f"{path} cannot be loaded: it is compiled for MXNet's own library\n{located_hint(text)}")

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from .core.rng import seed
-from .core.source_location import advice
+from .core.source_location import located_hint
 
 __all__ = ["seed"]
 
@@ -21,7 +21,7 @@ else:
             raise AttributeError(name)
         if name == "manual_seed":
             raise AttributeError(
-                f"module '{__name__}' has no attribute '{name}'\n{advice('Write mx.random.seed(seed).')}"
+                f"module '{__name__}' has no attribute '{name}'\n{located_hint('Write mx.random.seed(seed).')}"
             )
         from .ndarray import random as samplers
 

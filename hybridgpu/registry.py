@@ -12,7 +12,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from .core.source_location import advice
+from .core.source_location import located_hint
 
 __all__ = ["get_alias_func", "get_create_func", "get_register_func", "get_registry"]
 
@@ -88,7 +88,7 @@ def get_create_func(base_class: type, nickname: str) -> Callable[..., Any]:
             return create(**what)
         if not isinstance(what, str):
             made = f"{what.__name__}()" if isinstance(what, type) and issubclass(what, base_class) else ""
-            instead = f"\n{advice(f'Write {made}, which makes one.')}" if made else ""
+            instead = f"\n{located_hint(f'Write {made}, which makes one.')}" if made else ""
             raise AssertionError(f"{nickname} must be of string type{instead}")
         if what.startswith("["):
             assert not args and not kwargs
@@ -100,7 +100,7 @@ def get_create_func(base_class: type, nickname: str) -> Callable[..., Any]:
         key = what.lower()
         if key not in table:
             near = difflib.get_close_matches(key, list(table), 1, 0.7)
-            instead = f"\n{advice(f'Write {near[0]!r}.')}" if near else ""
+            instead = f"\n{located_hint(f'Write {near[0]!r}.')}" if near else ""
             raise AssertionError(f"{key} is not registered. Please register with {nickname}.register first{instead}")
         return table[key](*args, **kwargs)
 

@@ -11,9 +11,9 @@ import numpy as np
 
 from .backends.cuda.backend import CudaBackend
 from .backends.cuda.user_kernels import UserModule, compile_module
-from .backends.device_errors import attempt
+from .backends.device_errors import call_with_retry
 from .backends.devices import device_of
-from .backends.write_tracking import written
+from .backends.write_tracking import notify_write
 from .base import MXNetError, numeric_types, string_types
 from .context import Context
 from .core import autograd_state
@@ -152,10 +152,10 @@ class CudaKernel:
         with device.current():
             function = self._functions.get(ctx)
             if function is None:
-                function = self._functions[ctx] = attempt(driver.user_function, self.handle.module, self._name)
-            attempt(driver.start_user_function, function, *dimensions, int(shared_mem), arrays)
+                function = self._functions[ctx] = call_with_retry(driver.user_function, self.handle.module, self._name)
+            call_with_retry(driver.start_user_function, function, *dimensions, int(shared_mem), arrays)
         for array in changed:
-            written(array._data)
+            notify_write(array._data)
 
 
 def _check(k: int, value: NDArray, dtype: Any, ctx: Context) -> None:

@@ -431,7 +431,7 @@ class EmulatedDevice:
     def to_host(self, array: Any) -> Any:
         return np.array(on_host(array), order="C")
 
-    def receive(self, array: Any, source: Any) -> Any:
+    def adopt(self, array: Any, source: Any) -> Any:
         return self.from_host(source.to_host(array))
 
     def address(self, array: Any) -> int:
@@ -464,7 +464,7 @@ class EmulatedDevice:
         finally:
             THREAD.device = old
 
-    def elsewhere(self) -> bool:
+    def needs_switch(self) -> bool:
         return THREAD.device != self.id
 
     def backend(self) -> CudaBackend:

@@ -13,7 +13,7 @@ import hybridgpu as mx
 from hybridgpu import autograd, nd, profiler
 from hybridgpu.base import MXNetError
 from hybridgpu.gluon import nn
-from hybridgpu.ndarray.tape import Function
+from hybridgpu.ndarray.tape import DifferentiableGraph
 from hybridgpu.runtime.cached_op import CachedOp
 from hybridgpu.runtime.compilation import Compiled
 
@@ -137,13 +137,19 @@ def test_nothing_stays_on_the_path(x):
     before = net(x).asnumpy()
     net(x)
     assert net._hg_fast is not None
-    own = [Function.run, Compiled.results, CachedOp.__call__, CachedOp.prepared, mx.ndarray.apply.run_eagerly]
+    own = [
+        DifferentiableGraph.run,
+        Compiled.results,
+        CachedOp.__call__,
+        CachedOp.prepared,
+        mx.ndarray.apply.run_eagerly,
+    ]
     profiler.start()
-    assert Function.run is not own[0]
+    assert DifferentiableGraph.run is not own[0]
     assert (net(x).asnumpy() == before).all()
     profiler.stop()
     assert own == [
-        Function.run, Compiled.results, CachedOp.__call__, CachedOp.prepared, mx.ndarray.apply.run_eagerly,
+        DifferentiableGraph.run, Compiled.results, CachedOp.__call__, CachedOp.prepared, mx.ndarray.apply.run_eagerly,
     ]  # fmt: skip
     net(x)
     profiler.dumps(reset=True)

@@ -27,7 +27,7 @@ from hybridgpu.compiler.reference import evaluate
 
 TOLERANCE = {2: 4e-3, 4: 3e-5, 8: 1e-9}  #: by the bytes of the narrowest float that took part
 ORDER = ("", "cluster", "grid barrier")  #: of families
-RUNS = ((False, Mode.FRESH), (True, Mode.GRAPH), (False, Mode.GRAPH))  #: (special values, mode) of each case
+RUNS = ((False, Mode.EAGER_ALLOC), (True, Mode.GRAPH), (False, Mode.GRAPH))  #: (special values, mode) of each case
 
 
 def difference(got: np.ndarray, want: np.ndarray, inputs: list[np.ndarray]) -> str:

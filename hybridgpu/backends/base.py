@@ -15,7 +15,7 @@ from ..compiler.target import Target
 __all__ = ["Backend", "BuildInfo", "Loaded", "Mode", "NotBuiltError", "this_thread"]
 
 
-class _Manner(threading.local):
+class _ThreadOptions(threading.local):
     """How a thread compiles.
 
     Attributes:
@@ -25,14 +25,14 @@ class _Manner(threading.local):
     background = False
 
 
-this_thread = _Manner()
+this_thread = _ThreadOptions()
 
 
 class Mode(Enum):
     """How the calls of a program are repeated: what ``hybridize``'s flags ask for."""
 
-    FRESH = "fresh"  #: neither flag
-    KEPT = "kept"  #: static_alloc: the memory of intermediate results is kept between calls
+    EAGER_ALLOC = "fresh"  #: neither flag
+    STATIC_ALLOC = "kept"  #: static_alloc: the memory of intermediate results is kept between calls
     GRAPH = "graph"  #: static_alloc and static_shape: kernels are started together, as a CUDA graph
 
 
@@ -96,16 +96,16 @@ class Backend(Protocol):
     def xp(self) -> Any:
         """The array module."""
 
-    def loads_beside(self, program: Program) -> bool:
+    def loads_in_parallel(self, program: Program) -> bool:
         """Whether a thread that loads ``program`` while others work is done earlier than one after the other."""
 
-    def foresee(self, numeric: str) -> AbstractContextManager[Any]:
+    def prewarm(self, numeric: str) -> AbstractContextManager[Any]:
         """Begin with what compiling a new program of a numeric mode takes whatever the program is.
 
         What is given within the ``with`` is for one :meth:`load`; it may be None.
         """
 
-    def load(self, program: Program, foreseen: Any = None) -> Loaded:
+    def load(self, program: Program, prewarmed: Any = None) -> Loaded:
         """Compile (or find in the cache) and load ``program``."""
 
     def key(self, target: Target | None = None) -> str:

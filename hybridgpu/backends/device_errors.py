@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What becomes of errors that a device's libraries raise: MXNet's error, and a second try where memory ran out.
+"""Errors of a device's libraries: translated to MXNet's, and a second try where memory ran out.
 
-Work on a device stands in a ``try``, which costs nothing, and hands what it raises to :func:`again`, or :func:`give_up`
-where it must not be repeated.
+Work on a device stands in a ``try``, which costs nothing, and hands what it raises to :func:`retry_after_oom`, or to
+:func:`raise_translated` where it must not be repeated.
 CuPy's errors are known by the package they come from: nothing is imported before one is there.
 """
 
@@ -20,13 +20,13 @@ from ..core.fork_safe_lock import Lock
 __all__ = [
     "DeviceError",
     "HostMemoryError",
-    "again",
-    "attempt",
-    "give_up",
+    "call_with_retry",
     "is_forked",
-    "keeper",
+    "raise_translated",
+    "register_holder",
     "release",
-    "told",
+    "retry_after_oom",
+    "translate",
 ]
 
 _LIBRARIES = ("cupy", "cupy_backends")
@@ -34,7 +34,7 @@ _MISSING = "Failure finding"  #: how CuPy begins to say that a library of CUDA i
 _T = TypeVar("_T")
 
 
-class Keeper(Protocol):
+class MemoryHolder(Protocol):
     """What keeps memory of a device for reuse. Weak references to it must be possible."""
 
     def release(self) -> None:
@@ -58,20 +58,20 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_in_child)
 
 
-_keepers: WeakSet[Any] = WeakSet()
+_holders: WeakSet[Any] = WeakSet()
 _changing = Lock()
 
 
-def keeper(it: Keeper) -> None:
+def register_holder(it: MemoryHolder) -> None:
     """Have ``it`` asked for its memory when a device has no more."""
     with _changing:
-        _keepers.add(it)
+        _holders.add(it)
 
 
 def release() -> None:
     """Take from all keepers what they keep."""
     with _changing:
-        known = list(_keepers)
+        known = list(_holders)
     for it in known:
         it.release()
 
@@ -93,7 +93,7 @@ class HostMemoryError(MXNetError, MemoryError):
     """The host has no memory for an array, or the system gives this process no more."""
 
 
-def told(error: Exception) -> Exception:
+def translate(error: Exception) -> Exception:
     """The error to raise in place of one that work on a device raised: MXNet's, or the same one."""
     text = "" if isinstance(error, MXNetError) else str(error)
     # what CuPy's compiled parts raise are errors of Python's own
@@ -104,7 +104,7 @@ def told(error: Exception) -> Exception:
     return of_cupy(error)
 
 
-def again(error: Exception, work: Callable[..., _T], *arguments: Any) -> _T:
+def retry_after_oom(error: Exception, work: Callable[..., _T], *arguments: Any) -> _T:
     """What to do in place of work that raised an error, in the ``except`` clause: where memory ran out, give back what is
     kept for reuse and do ``work(*arguments)`` once more.
 
@@ -112,7 +112,7 @@ def again(error: Exception, work: Callable[..., _T], *arguments: Any) -> _T:
         DeviceError: it is an error of a device, or became one.
         Exception: another error, as it is.
     """
-    found = told(error)
+    found = translate(error)
     if isinstance(found, DeviceError) and found.memory:
         from .cuda.errors import give_back
 
@@ -121,20 +121,20 @@ def again(error: Exception, work: Callable[..., _T], *arguments: Any) -> _T:
         try:
             return work(*arguments)
         except Exception as e:
-            found = told(e)
+            found = translate(e)
             if given and isinstance(found, DeviceError) and found.memory:
                 found.args = (f"{found} That was {given}, and not enough.",)
     raise found
 
 
-def attempt(work: Callable[..., _T], *arguments: Any) -> _T:
-    """Do ``work(*arguments)``; where it fails, see :func:`again`. A ``try`` in its place is faster."""
+def call_with_retry(work: Callable[..., _T], *arguments: Any) -> _T:
+    """Do ``work(*arguments)``; where it fails, see :func:`retry_after_oom`. A ``try`` in its place is faster."""
     try:
         return work(*arguments)
     except Exception as e:
-        return again(e, work, *arguments)
+        return retry_after_oom(e, work, *arguments)
 
 
-def give_up(error: Exception) -> NoReturn:
-    """Raise what :func:`told` gives, in the ``except`` clause of work that is not done again."""
-    raise told(error)
+def raise_translated(error: Exception) -> NoReturn:
+    """Raise what :func:`translate` gives, in the ``except`` clause of work that is not done again."""
+    raise translate(error)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from ..context import Context
-from ..core.source_location import advice
+from ..core.source_location import located_hint
 from .base import Backend
 from .memory import copy
 
@@ -38,7 +38,7 @@ class Device(Protocol):
     def to_host(self, array: Any) -> Any:
         """A copy of a device array as a NumPy array of its own."""
 
-    def receive(self, array: Any, source: Device) -> Any:
+    def adopt(self, array: Any, source: Device) -> Any:
         """A copy of another device's array on this one."""
 
     def address(self, array: Any) -> int:
@@ -50,7 +50,7 @@ class Device(Protocol):
     def current(self) -> AbstractContextManager[Any]:
         """Makes this device the current one, in which its arrays are made and its kernels started."""
 
-    def elsewhere(self) -> bool:
+    def needs_switch(self) -> bool:
         """Whether another device is the current one."""
 
     def is_capturing(self) -> bool:
@@ -89,7 +89,7 @@ class HostDevice:
     def to_host(self, array: Any) -> Any:
         return np.array(array, order="C")
 
-    def receive(self, array: Any, source: Device) -> Any:
+    def adopt(self, array: Any, source: Device) -> Any:
         return source.to_host(array)
 
     def address(self, array: Any) -> int:
@@ -102,7 +102,7 @@ class HostDevice:
     def current(self) -> AbstractContextManager[Any]:
         return _nowhere
 
-    def elsewhere(self) -> bool:
+    def needs_switch(self) -> bool:
         return False
 
     def is_capturing(self) -> bool:
@@ -152,7 +152,7 @@ def device_of(ctx: Context) -> Device:
             return _host
     except AttributeError as error:  # the error is MXNet's
         if isinstance(ctx, str):
-            error.args = (f"{error}\n{advice('Write mx.cpu() or mx.gpu(i).')}",)
+            error.args = (f"{error}\n{located_hint('Write mx.cpu() or mx.gpu(i).')}",)
         raise
     found = _gpus.get(ctx.device_id)
     if found is None:

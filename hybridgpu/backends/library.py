@@ -21,15 +21,15 @@ from ..core.settings import tf32
 
 __all__ = [
     "TF32",
-    "Declined",
-    "Direct",
+    "AddressCall",
     "Libraries",
     "Library",
     "Part",
     "Prepared",
+    "Unsupported",
+    "as_function",
     "prepare_step",
     "run_host_step",
-    "special",
 ]
 
 TF32 = "float32 as TF32"  #: what notes say of products whose operands are rounded
@@ -39,7 +39,7 @@ _FEW_SETS = CpuConstants.aliased_bytes  #: lines whose distances are multiples s
 _MANY, _TALL = 1 << 14, 32  #: elements, and rows, of a copy that is worth several calls of NumPy
 
 
-class Direct(Protocol):
+class AddressCall(Protocol):
     """A step of a program that a library starts by addresses alone, with everything else chosen before.
 
     Attributes:
@@ -81,7 +81,7 @@ class Prepared(Protocol):
         cannot after all.
         """
 
-    def direct(self, shapes: Sequence[tuple[int, ...]], transposed: Sequence[bool]) -> Direct | None:
+    def direct(self, shapes: Sequence[tuple[int, ...]], transposed: Sequence[bool]) -> AddressCall | None:
         """The same for operands that lie in memory row after row; None if it takes more than the library's call.
 
         Args:
@@ -89,7 +89,7 @@ class Prepared(Protocol):
         """
 
 
-class Declined(NamedTuple):
+class Unsupported(NamedTuple):
     """A use that the library leaves to the primitive's own evaluation."""
 
     note: str
@@ -122,7 +122,7 @@ class Library(Protocol):
             tf32: operands of float32 may be rounded to TF32.
         """
 
-    def offers(self, primitive: str) -> bool:
+    def supports(self, primitive: str) -> bool:
         """True if programs gain by containing a primitive that only a library computes well."""
 
 
@@ -153,12 +153,12 @@ class Libraries:
                 return found
         return None
 
-    def offers(self, primitive: str) -> bool:
+    def supports(self, primitive: str) -> bool:
         """See :class:`Library`."""
-        return any(library.offers(primitive) for library in self._all)
+        return any(library.supports(primitive) for library in self._all)
 
 
-def special(library: Library | None, xp: Any) -> Callable[..., Any] | None:
+def as_function(library: Library | None, xp: Any) -> Callable[..., Any] | None:
     """The hook of :class:`~hybridgpu.compiler.reference.Interpreter` that asks a device's library, None without one."""
     if library is None:
         return None
@@ -166,7 +166,7 @@ def special(library: Library | None, xp: Any) -> Callable[..., Any] | None:
     def evaluation(node: Node, inputs: Sequence[TensorType], params: Mapping[str, Any], out: TensorType) -> Any:
         operator = node.prov.name or node.prov.op if node.prov else node.prim.name
         prepared = library.prepare(node.prim.name, inputs, params, out, operator)
-        if prepared is None or isinstance(prepared, Declined):
+        if prepared is None or isinstance(prepared, Unsupported):
             return None
         rounding: Prepared | None = None
 
@@ -268,7 +268,7 @@ def _copy(xp: Any, out: Any, seen: Any) -> None:
     Neighbours of the last axis may lie in lines whose distance is a power of two, of which a cache holds few: NumPy,
     which walks along the last axis, would then read each line many times, and take three times as long.
     """
-    if xp is not np or not _crowded(seen):
+    if xp is not np or not _needs_im2col(seen):
         out[...] = seen
         return
     width = _LINE // out.itemsize
@@ -276,7 +276,7 @@ def _copy(xp: Any, out: Any, seen: Any) -> None:
         out[..., k : k + width] = seen[..., k : k + width]
 
 
-def _crowded(seen: Any) -> bool:
+def _needs_im2col(seen: Any) -> bool:
     """Whether lines along the last axis meet in a few sets of the cache, and strips are worth a call each."""
     *others, last = seen.strides or (0,)
     if last == 0 or last % _FEW_SETS or seen.itemsize not in others:

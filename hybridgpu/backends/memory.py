@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 
 from ..core.fork_safe_lock import Lock
-from ..core.source_location import advice
-from .device_errors import HostMemoryError, again
+from ..core.source_location import located_hint
+from .device_errors import HostMemoryError, retry_after_oom
 
-__all__ = ["ALIGNMENT", "aligned_bytes", "copy", "empty", "lasting", "lodger", "zeros"]
+__all__ = ["ALIGNMENT", "alias", "aligned_bytes", "copy", "empty", "persistent", "zeros"]
 
 ALIGNMENT = 64  #: bytes: a cache line, and the widest vector
 _SMALL = 256  #: bytes from which it is worth the microsecond
@@ -40,7 +40,9 @@ def aligned_bytes(nbytes: int, make: Callable[..., np.ndarray] = np.empty) -> np
     try:
         raw = make(nbytes + alignment, np.uint8)
     except MemoryError:
-        instead = advice("Take a smaller batch, or drop arrays, recorded graphs and results that are no longer needed.")
+        instead = located_hint(
+            "Take a smaller batch, or drop arrays, recorded graphs and results that are no longer needed."
+        )
         raise HostMemoryError(f"Unable to allocate {nbytes / 2**30:,.1f} GiB of the host's memory\n{instead}") from None
     skip = -raw.__array_interface__["data"][0] % alignment
     return raw[skip : skip + nbytes]
@@ -63,7 +65,7 @@ _slab: _Slab | None = None
 _cutting = Lock()
 
 
-def lasting(xp: Any, shape: tuple[int, ...], dtype: Any) -> Any:
+def persistent(xp: Any, shape: tuple[int, ...], dtype: Any) -> Any:
     """An uninitialised array for what a program reads at every call: weights in its own order, intermediate results.
 
     On the host, such arrays share large pages. Where small ones lie in physical memory is chance: with ill luck many
@@ -93,7 +95,7 @@ def empty(xp: Any, shape: tuple[int, ...], dtype: Any) -> Any:
     try:
         return xp.empty(shape, dtype)
     except Exception as e:
-        return again(e, xp.empty, shape, dtype)
+        return retry_after_oom(e, xp.empty, shape, dtype)
 
 
 def zeros(xp: Any, shape: tuple[int, ...], dtype: Any) -> Any:
@@ -103,7 +105,7 @@ def zeros(xp: Any, shape: tuple[int, ...], dtype: Any) -> Any:
     try:
         return xp.zeros(shape, dtype)
     except Exception as e:
-        return again(e, xp.zeros, shape, dtype)
+        return retry_after_oom(e, xp.zeros, shape, dtype)
 
 
 def _on_host(make: Callable[..., np.ndarray], shape: tuple[int, ...], dtype: Any) -> Any:
@@ -115,7 +117,7 @@ def _on_host(make: Callable[..., np.ndarray], shape: tuple[int, ...], dtype: Any
     return aligned_bytes(size, make).view(dtype).reshape(shape)
 
 
-def lodger(host: Any, nbytes: int, dtype: Any, shape: tuple[int, ...]) -> Any:
+def alias(host: Any, nbytes: int, dtype: Any, shape: tuple[int, ...]) -> Any:
     """The array that lies in the first ``nbytes`` of another one's memory."""
     return host.reshape(-1).view(np.uint8)[:nbytes].view(dtype).reshape(shape)
 
@@ -126,7 +128,7 @@ def copy(xp: Any, array: Any) -> Any:
         try:
             return xp.array(array, order="C", copy=True)
         except Exception as e:
-            return again(e, lambda a: xp.array(a, order="C", copy=True), array)
+            return retry_after_oom(e, lambda a: xp.array(a, order="C", copy=True), array)
     array = np.asarray(array)
     if array.nbytes < _SMALL:
         return np.array(array, order="C")

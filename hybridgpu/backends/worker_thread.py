@@ -8,12 +8,12 @@ import time
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
-__all__ = ["Beside"]
+__all__ = ["ThreadCall"]
 
 T = TypeVar("T")
 
 
-class Beside(Generic[T]):
+class ThreadCall(Generic[T]):
     """A call that another thread makes. Leaving the ``with`` waits for its end, which Ctrl-C does not: then it goes on
     alone, and a process that ends does not wait for it either.
 
@@ -44,7 +44,7 @@ class Beside(Generic[T]):
             raise self._error
         return self._found[0]
 
-    def __enter__(self) -> Beside[T]:
+    def __enter__(self) -> ThreadCall[T]:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:

@@ -19,24 +19,34 @@ from typing import Any, Protocol
 import numpy as np
 
 from ..core.fork_safe_lock import Lock
-from .device_errors import again
+from .device_errors import retry_after_oom
 
-__all__ = ["Watcher", "assign", "is_shared", "owner", "share", "unwatch", "watch", "written", "written_all"]
+__all__ = [
+    "Watcher",
+    "assign",
+    "is_exported",
+    "mark_exported",
+    "notify_write",
+    "notify_writes",
+    "storage",
+    "unwatch",
+    "watch",
+]
 
 
 class Watcher(Protocol):
     """What wants to know of writes. Weak references to it must be possible."""
 
-    def outdated(self) -> None:
+    def invalidate(self) -> None:
         """Memory that it watched was written. It watches none of that memory any more; called in any thread."""
 
 
 _watchers: dict[int, tuple[weakref.ref[Any], ...]] = {}  #: identity of an owner (which watchers hold) -> who watches
-_shared: dict[int, weakref.ref[Any]] = {}  #: identity of an owner on the host that was given away
+_exported: dict[int, weakref.ref[Any]] = {}  #: identity of an owner on the host that was given away
 _changing = Lock()
 
 
-def owner(array: Any) -> Any:
+def storage(array: Any) -> Any:
     """The object that stands for an array's memory: one for all views."""
     if not isinstance(array, np.ndarray):
         return array.data.mem
@@ -45,25 +55,25 @@ def owner(array: Any) -> Any:
     return array
 
 
-def written(array: Any) -> None:
+def notify_write(array: Any) -> None:
     """Tell that the array's memory was written."""
     if not _watchers:  # the usual case, at no cost
         return
-    key = id(owner(array))
+    key = id(storage(array))
     if key in _watchers:
         with _changing:
             watchers = _watchers.pop(key, ())
         for reference in watchers:
             watcher = reference()
             if watcher is not None:
-                watcher.outdated()
+                watcher.invalidate()
 
 
-def written_all(arrays: Sequence[Any]) -> None:
+def notify_writes(arrays: Sequence[Any]) -> None:
     """Tell that the memory of each of the arrays was written."""
     if _watchers:
         for array in arrays:
-            written(array)
+            notify_write(array)
 
 
 def assign(target: Any, value: Any) -> None:
@@ -71,16 +81,16 @@ def assign(target: Any, value: Any) -> None:
     try:
         target[...] = value
     except Exception as e:
-        again(e, setitem, target, ..., value)
+        retry_after_oom(e, setitem, target, ..., value)
     finally:
-        written(target)
+        notify_write(target)
 
 
 def watch(watcher: weakref.ref[Any], arrays: Sequence[Any]) -> None:
     """Have ``watcher`` told of the next write into each of the arrays, which it has to hold, and of no later one."""
     with _changing:
         for array in arrays:
-            key = id(owner(array))
+            key = id(storage(array))
             known = _watchers.get(key, ())
             if watcher not in known:
                 _watchers[key] = (*known, watcher)
@@ -97,22 +107,22 @@ def unwatch(watcher: weakref.ref[Any], keys: Sequence[int]) -> None:
                 _watchers.pop(key, None)
 
 
-def share(array: Any) -> None:
+def mark_exported(array: Any) -> None:
     """Note that others may write the array's memory from now on, without telling."""
-    memory = owner(array)
+    memory = storage(array)
     if isinstance(memory, np.ndarray):
         key = id(memory)
-        _shared[key] = weakref.ref(memory, lambda _, known=_shared: known.pop(key, None))  # type: ignore[misc]
+        _exported[key] = weakref.ref(memory, lambda _, known=_exported: known.pop(key, None))  # type: ignore[misc]
     elif _marks(memory):
         memory.hybridgpu_shared = True
-    written(array)
+    notify_write(array)
 
 
-def is_shared(array: Any) -> bool:
+def is_exported(array: Any) -> bool:
     """Whether others may write the array's memory, as far as one can know."""
-    memory = owner(array)
+    memory = storage(array)
     if isinstance(memory, np.ndarray):
-        return id(memory) in _shared
+        return id(memory) in _exported
     # memory that is not of CuPy's pool cannot be marked, or is somebody else's to begin with
     return not _marks(memory) or hasattr(memory, "hybridgpu_shared")
 

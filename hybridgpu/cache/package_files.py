@@ -17,9 +17,9 @@ from typing import Any, NamedTuple, Protocol
 
 from ..base import BEGUN
 
-__all__ = ["Notes", "kernels_folder", "kernels_hash", "sources_hash", "templates_folder"]
+__all__ = ["HashStore", "kernels_folder", "kernels_hash", "sources_hash", "templates_folder"]
 
-_SETTLED = 2.0  #: seconds after which a file's time tells of every change: file systems count in steps
+_STABLE_AFTER = 2.0  #: seconds after which a file's time tells of every change: file systems count in steps
 
 
 @lru_cache
@@ -58,7 +58,7 @@ def kernels_folder() -> Path:
     return Path(_folder("kernels"))
 
 
-class Notes(Protocol):
+class HashStore(Protocol):
     """What remembers between processes (:class:`hybridgpu.cache.disk_cache.Store`)."""
 
     def get(self, kind: str, key: str) -> bytes | None: ...
@@ -69,7 +69,7 @@ class Notes(Protocol):
 _found: dict[str, str] = {}  #: name of a set of files -> its hash
 
 
-def kernels_hash(notes: Notes | None = None) -> str:
+def kernels_hash(notes: HashStore | None = None) -> str:
     """A hash over templates and headers: part of every cache key.
 
     Args:
@@ -78,7 +78,7 @@ def kernels_hash(notes: Notes | None = None) -> str:
     return _hash_all(notes)["kernels"]
 
 
-def sources_hash(notes: Notes | None = None) -> str:
+def sources_hash(notes: HashStore | None = None) -> str:
     """A hash over the sources that make programs, of Symbols and of optimizers' operators: part of every program's cache
     key, so that a changed lowering or pass never meets a program of the old one. Where they were changed since this
     process imported them (an upgrade beside it), it shares its programs with no other one. ``notes``: as for
@@ -122,7 +122,7 @@ class _Files(NamedTuple):
 
     def note(self, hashes: Sequence[str]) -> bytes:
         """What :func:`_noted` reads. Folders in which files may still appear without another time are to be listed again."""
-        listed = self.listed if _settled(self.listed) else []
+        listed = self.listed if _is_stable(self.listed) else []
         texts = map("\0".join, (self.folders, *self.sets))
         return marshal.dumps([*texts, _plain(listed), _plain(self.states), *hashes], 0)
 
@@ -131,12 +131,12 @@ def _plain(states: list[int]) -> bytes:
     return marshal.dumps(states, 0)  # version 0: bytes that depend on the values alone
 
 
-def _settled(times: Iterable[int]) -> bool:
+def _is_stable(times: Iterable[int]) -> bool:
     """Whether all of them (ns) are so long ago that changes from now on show."""
-    return max(times, default=0) * 1e-9 + _SETTLED < time.time()
+    return max(times, default=0) * 1e-9 + _STABLE_AFTER < time.time()
 
 
-def _hash_all(notes: Notes | None) -> dict[str, str]:
+def _hash_all(notes: HashStore | None) -> dict[str, str]:
     """Both hashes, looked up at once: who wants one of them wants the other as well."""
     if not _found:
         package = _package()
@@ -172,7 +172,7 @@ def _record() -> str | None:
 
 
 def _hash(
-    sets: Sequence[Sequence[_Place]], notes: Notes | None, find_record: Callable[[], str | None] = lambda: None
+    sets: Sequence[Sequence[_Place]], notes: HashStore | None, find_record: Callable[[], str | None] = lambda: None
 ) -> tuple[Sequence[str], _Files]:
     """A hash over names and contents of each set of files, and what was looked at for it.
 
@@ -201,7 +201,7 @@ def _hash(
         hashes = [_read(paths, places) for paths, places in zip(files.sets, sets, strict=True)]
     record = find_record()
     looked = files if record is None else _by_record(files, record)
-    settled = _settled(files.times()) and _settled(looked.times())
+    settled = _is_stable(files.times()) and _is_stable(looked.times())
     if notes is not None and settled and (new := looked.note(hashes)) != note:
         notes.put("hash", key, new)
     return hashes, files

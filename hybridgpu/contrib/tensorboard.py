@@ -6,7 +6,7 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-from ..core.source_location import advice
+from ..core.source_location import located_hint
 
 __all__ = ["LogMetricsCallback"]
 
@@ -45,4 +45,4 @@ def _writer() -> Any:
         except ImportError:
             continue
     text = "Install one of mxboard, tensorboardX, and tensorboard beside torch."
-    raise ImportError(f"there is no SummaryWriter\n{advice(text)}")
+    raise ImportError(f"there is no SummaryWriter\n{located_hint(text)}")

@@ -9,7 +9,16 @@ import sys
 import threading
 from types import FrameType
 
-__all__ = ["advice", "block_scope", "current_block", "mark", "place", "user_frame", "user_line", "user_place"]
+__all__ = [
+    "block_scope",
+    "current_block",
+    "located_hint",
+    "note_location",
+    "place",
+    "user_frame",
+    "user_line",
+    "user_place",
+]
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _IMPORTS = os.path.dirname(importlib.__file__) + os.sep  # import_module is between a program and what it imports
@@ -71,7 +80,7 @@ def user_frame() -> int:
     return level
 
 
-def mark(error: Exception) -> None:
+def note_location(error: Exception) -> None:
     """Note in an error of an operator on which line of the user's it was called; :func:`place` tells it."""
     error.__dict__["_line"] = user_line()
 
@@ -84,7 +93,7 @@ def place(error: Exception, block: str) -> None:
         error.args = (f"{error}\n(in {where})",)
 
 
-def advice(text: str, *folders: str) -> str:
+def located_hint(text: str, *folders: str) -> str:
     """A line for the end of an error: what to write instead, in which block and line (not one in ``folders``)."""
     block, line = current_block(), user_line(*folders)
     where = ", ".join(part for part in (f"block {block}" if block else "", line) if part)

@@ -22,7 +22,7 @@ from ..context import Context
 from ..core import autograd_state
 from ..core.fork_safe_lock import Lock
 from ..core.pytree import Named, Static, flatten_tree, regroup
-from ..core.source_location import advice, block_scope, place, user_frame
+from ..core.source_location import block_scope, located_hint, place, user_frame
 from ..name import NameManager
 from ..ndarray import NDArray
 from ..ndarray.apply import numpy_class
@@ -140,7 +140,7 @@ class _Calls:
             if isinstance(source, int) and known[source][1]._data is not known[source][0]:
                 raise ValueError(
                     f"{self.name} writes into {op.symbol.list_inputs()[k]}, of which it has a copy: that is not one piece of "
-                    f"memory in the order of its elements\n{advice('Give it a contiguous copy, and read that afterwards.')}"
+                    f"memory in the order of its elements\n{located_hint('Give it a contiguous copy, and read that afterwards.')}"
                 )
 
     def _install(self, fast: Callable[..., Any]) -> None:
@@ -532,7 +532,7 @@ def _check_contexts(arrays: Sequence[NDArray]) -> None:
     if len(found) > 1:
         raise ValueError(
             f"the arguments lie on several devices, {', '.join(sorted(found))}\n"
-            + advice("A hybridized function is one graph on one device: move them with as_in_context.")
+            + located_hint("A hybridized function is one graph on one device: move them with as_in_context.")
         )
 
 

@@ -117,20 +117,20 @@ class Functions(PackageModule):
         """For a name that np lacks: npx has it, or NumPy itself; for one that npx lacks: np has it. Else ''."""
         import numpy
 
-        from ..core.source_location import advice, current_block
+        from ..core.source_location import current_block, located_hint
         from ..ops.numpy import NP, NPX
 
         symbolic = self.__name__.startswith("hybridgpu.symbol.")
         if not self._prefix and name in (NPX if self._table == "NP" else NP):
             functions = "" if not symbolic else "F." if current_block() else "sym."
-            return advice(f"Write {functions}{'npx' if self._table == 'NP' else 'np'}.{name}.")
+            return located_hint(f"Write {functions}{'npx' if self._table == 'NP' else 'np'}.{name}.")
         path = self._prefix + name
         home = getattr(numpy, self._prefix[:-1], None) if self._prefix else numpy
         own = getattr(home, name, None) if self._table == "NP" and not symbolic else None
         if not callable(own) or isinstance(own, type):
             return ""
         what = "draws numbers that NumPy's seed decides" if path.startswith("random.") else "takes arrays of np"
-        return advice(f"Write numpy.{path}(...): NumPy's function {what}. MXNet's np does not have it.")
+        return located_hint(f"Write numpy.{path}(...): NumPy's function {what}. MXNet's np does not have it.")
 
     def _names(self) -> list[str]:
         start = len(self._prefix)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..base import MXNetError
 from ..core.autograd_state import state, traces
-from ..core.source_location import advice, place, user_frame
+from ..core.source_location import located_hint, place, user_frame
 from ..hints.arguments import taken_by, unexpected
 from ..hints.gluon import ARGUMENTS, attribute_error
 from ..initializer import Uniform
@@ -403,7 +403,7 @@ def _refuse_legacy(out: Any) -> None:
         raise TypeError(
             "Block's output ndarrays/symbols must be of type `mxnet.numpy.ndarray` or `mxnet.symbol.numpy._Symbol`, "
             f"while got output type {type(out)}\n"
-            + advice("Give the result of as_np_ndarray() back, or use functions of F.np and F.npx.")
+            + located_hint("Give the result of as_np_ndarray() back, or use functions of F.np and F.npx.")
         )
 
 
@@ -413,7 +413,7 @@ def _pattern(select: str) -> re.Pattern[str]:
     except re.error as e:
         instead = re.sub(r"(?<![.)\]])\*", ".*", select)
         text = f"It is a regular expression, not a file's pattern: write {instead!r}, and '.*a|.*b' for two."
-        raise re.error(f"{e}\n{advice(text)}") from None
+        raise re.error(f"{e}\n{located_hint(text)}") from None
 
 
 def __getattr__(name: str) -> Any:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from ..backends.devices import device_of
-from ..backends.write_tracking import owner
+from ..backends.write_tracking import storage
 from ..base import MXNetError
 from ..core.autograd_state import state as recording
 from ..core.dataclass import dataclass, field
@@ -323,7 +323,7 @@ def _conflict(arrays: Sequence[NDArray], on_device: bool) -> str:
     """Why a program cannot write into these arrays, '' if it can."""
     if not all(a.size for a in arrays):
         return "a parameter is empty"
-    if len({id(owner(a._data)) for a in arrays}) < len(arrays):
+    if len({id(storage(a._data)) for a in arrays}) < len(arrays):
         return "two of the arrays share memory"
     if on_device and any(a.address & ALIGNED for a in arrays):
         return "an array does not start at a multiple of 16 bytes"

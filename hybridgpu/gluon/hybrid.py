@@ -14,7 +14,7 @@ from ..core import autograd_state
 from ..core.dtypes import dtype_of, f32
 from ..core.fork_safe_lock import Lock
 from ..core.settings import numeric_mode
-from ..core.source_location import advice, block_scope, user_frame
+from ..core.source_location import block_scope, located_hint, user_frame
 from ..hints.gluon import about_arguments
 from ..hints.op_errors import about_types
 from ..ndarray import NDArray
@@ -375,7 +375,7 @@ class HybridBlock(Block):
         if not traced and not formats_agree(stored, form):
             raise ValueError(
                 f"The argument structure of HybridBlock does not match the cached version. Stored format = {form}, input format = {stored}\n"
-                + advice(
+                + located_hint(
                     # (MXNet's words call this call's format the stored one)
                     f"The net was traced with {stored}, this call has {form}: 0 is an array, -1 is None, brackets are a list. "
                     "Pass arguments of the same structure at each call, or call hybridize() again before another one."
@@ -436,7 +436,7 @@ class HybridBlock(Block):
                 if not shape_is_known(p.shape):
                     raise ValueError(
                         f"Deferred initialization failed because shape cannot be inferred. '{p.name}'\n"
-                        + advice("No computation uses it: give its shape where it is made, or leave it out.")
+                        + located_hint("No computation uses it: give its shape where it is made, or leave it out.")
                     )
                 p._finish_deferred_init()
 

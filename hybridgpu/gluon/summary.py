@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import Any
 
-from ..core.source_location import advice
+from ..core.source_location import located_hint
 from ..ndarray import NDArray
 from .block import Block
 from .pytree import flatten
@@ -30,8 +30,9 @@ def print_summary(block: Block, inputs: tuple[Any, ...]) -> None:
         return str(found[0]) if len(found) == 1 else str(found)[1:-1]
 
     def register(b: Block) -> None:
-        assert not getattr(b, "_active", False), f'"{b.name}" must not be hybridized to print summary.\n' + advice(
-            "Call net.hybridize(False) before; net.explain(x) tells what was compiled."
+        assert not getattr(b, "_active", False), (
+            f'"{b.name}" must not be hybridized to print summary.\n'
+            + located_hint("Call net.hybridize(False) before; net.explain(x) tells what was compiled.")
         )
 
         def hook(layer: Block, _: Any, outputs: Any) -> None:

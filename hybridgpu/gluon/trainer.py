@@ -11,7 +11,7 @@ import numpy as np
 from .. import kvstore as kvs
 from .. import optimizer as opt
 from ..context import Context
-from ..core.source_location import advice
+from ..core.source_location import located_hint
 from ..hints.arguments import unexpected
 from ..hints.gluon import OF_OPTIMIZERS, TRAINER, attribute_error
 from ..io.formats.atomic import replace_file
@@ -61,7 +61,7 @@ class Trainer:
         if isinstance(params, (dict, ParameterDict)):
             params = [params[key] for key in sorted(params.keys())]
         if not isinstance(params, (list, tuple)):
-            instead = f"\n{advice('Write net.collect_params().')}" if isinstance(params, Block) else ""
+            instead = f"\n{located_hint('Write net.collect_params().')}" if isinstance(params, Block) else ""
             raise ValueError(f"First argument must be a list or dict of Parameters, got {type(params)}.{instead}")
         for p in params:
             if not isinstance(p, Parameter):

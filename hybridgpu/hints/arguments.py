@@ -7,9 +7,9 @@ import inspect
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
-from ..core.source_location import advice
+from ..core.source_location import located_hint
 
-__all__ = ["SPELLED", "add_taken", "meant", "taken_by", "unexpected"]
+__all__ = ["SPELLED", "add_taken", "closest", "taken_by", "unexpected"]
 
 
 #: arguments of operators and functions elsewhere -> here, of which the first that is taken is told
@@ -53,7 +53,7 @@ def taken_by(klass: type, hidden: Sequence[str] = ()) -> list[str]:
     return [n for n in taken if n != "self" and n not in hidden]
 
 
-def meant(name: str, names: Iterable[str], spelled: Mapping[str, Sequence[str]]) -> str:
+def closest(name: str, names: Iterable[str], spelled: Mapping[str, Sequence[str]]) -> str:
     """What to write instead of the argument ``name``, '' where nothing is like it.
 
     Args:
@@ -73,11 +73,11 @@ def meant(name: str, names: Iterable[str], spelled: Mapping[str, Sequence[str]])
 def unexpected(klass: type, name: str, spelled: Mapping[str, Sequence[str]], hidden: Sequence[str] = ()) -> TypeError:
     """Python's error for an argument that a class does not take, with what to write instead."""
     names = taken_by(klass, hidden)
-    text = meant(name, names, spelled)
+    text = closest(name, names, spelled)
     instead = f"Write {text} instead; " if text else ""
     return TypeError(
         f"{klass.__name__}.__init__() got an unexpected keyword argument '{name}'\n"
-        + advice(f"{instead}{klass.__name__} takes {', '.join(names)}.")
+        + located_hint(f"{instead}{klass.__name__} takes {', '.join(names)}.")
     )
 
 
@@ -85,7 +85,7 @@ def add_taken(error: TypeError, function: str, names: Sequence[str], given: Iter
     """End Python's error with what a function takes, where one of the names ``given`` in the call is none of its own."""
     for name in given:
         if name not in names and f"unexpected keyword argument '{name}'" in str(error):
-            text = meant(name, names, SPELLED)
+            text = closest(name, names, SPELLED)
             instead = f"Write {text} instead; " if text else ""
-            taken = advice(f"{instead}{function} takes {', '.join(names)}.")
+            taken = located_hint(f"{instead}{function} takes {', '.join(names)}.")
             error.args = (f"{error}\n{taken}",)

@@ -380,7 +380,7 @@ def decision(path: str) -> Decision | None:
 
 def hint(path: str) -> str:
     """The line for the end of an error about a missing name, or ''."""
-    from ..core.source_location import advice, current_block
+    from ..core.source_location import current_block, located_hint
 
     found = decision(path)
     if found is None:
@@ -388,4 +388,4 @@ def hint(path: str) -> str:
     functions = "nd" if not path.startswith("symbol.") else "F" if current_block() else "sym"
     if _NUMPY.fullmatch(path):
         functions = "" if functions == "nd" else f"{functions}."
-    return advice(found.text(functions))
+    return located_hint(found.text(functions))

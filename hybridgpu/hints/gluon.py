@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ..core.source_location import advice
+from ..core.source_location import located_hint
 
 __all__ = [
     "ARGUMENTS",
@@ -182,7 +182,7 @@ def missing(module: str, *tables: Mapping[str, str]) -> Callable[[str], Any]:
         text = f"module '{module}' has no attribute '{name}'"
         for table in tables:
             if name in table:
-                raise AttributeError(f"{text}\n{advice(f'Write {table[name]}.')}")
+                raise AttributeError(f"{text}\n{located_hint(f'Write {table[name]}.')}")
         raise AttributeError(text)
 
     return refuse
@@ -195,10 +195,10 @@ def attribute_error(owner: Any, name: str, table: Mapping[str, str] = METHODS) -
         first = (
             "Call super().__init__(**kwargs) first in __init__; a container takes its blocks by net.add(block, ...)."
         )
-        return AttributeError(f"{text}\n{advice(first)}")
+        return AttributeError(f"{text}\n{located_hint(first)}")
     # with names Python would add a guess at another one behind the advice
     if name in table:
-        return AttributeError(f"{text}\n{advice(f'Write {table[name]}.')}")
+        return AttributeError(f"{text}\n{located_hint(f'Write {table[name]}.')}")
     return AttributeError(text, name=name, obj=owner)
 
 
@@ -225,4 +225,4 @@ def about_arguments(error: TypeError, block: Any, given: int) -> None:
         ):  # the call may be what is wrong
             own = ", ".join(n for n in names[2:] if n not in block._reg_params)
             text = f"Call the block with ({own}), or let it take what it is called with: def hybrid_forward({wanted})."
-    error.args = (f"{error}\n{advice(text)}",)
+    error.args = (f"{error}\n{located_hint(text)}",)

@@ -13,7 +13,7 @@ from .op_errors import Given, add_details, hand_on, shape_of
 if TYPE_CHECKING:
     from ..symbol.node import SymbolNode
 
-__all__ = ["fault", "origin"]
+__all__ = ["node_error", "origin"]
 
 
 def origin(node: SymbolNode) -> str:
@@ -22,7 +22,7 @@ def origin(node: SymbolNode) -> str:
     return f"\n(made in {where})" if where else ""
 
 
-def fault(node: SymbolNode, error: MXNetError, given: Sequence[Given]) -> MXNetError:
+def node_error(node: SymbolNode, error: MXNetError, given: Sequence[Given]) -> MXNetError:
     """The error for a node that refuses its inputs, of which so much is known."""
     assert node.op is not None
     op, values = node.op, node.values

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Python's operators and functions that arrays and Symbols do not have, as in MXNet: Python's error, then what to write.
 
-The classes have methods for them (:func:`refuse`), because Python itself would only say that there are none.
+The classes have methods for them (:func:`install_stubs`), because Python itself would only say that there are none.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from ..core.source_location import advice
+from ..core.source_location import located_hint
 
-__all__ = ["refuse"]
+__all__ = ["install_stubs"]
 
 #: name of the method -> operator, what to write; {f} is nd or F, {x} and {y} are the operands, {a} and {b} their names
 _BINARY = {
@@ -41,7 +41,7 @@ _NUMBER = {
 }
 
 
-def refuse(kind: type, functions: str, real: str, number: str, supported: Container[str] = ()) -> None:
+def install_stubs(kind: type, functions: str, real: str, number: str, supported: Container[str] = ()) -> None:
     """Give a class methods for what it does not support. Each raises TypeError.
 
     Args:
@@ -92,7 +92,7 @@ def _unsupported(symbol: str, instead: str, functions: str, left: Any, right: An
     x, y = (repr(v) if _is_number(v) else name for v, name in ((left, a), (right, b)))
     written = instead.format(f=functions, x=x, y=y, a=a, b=b)
     kinds = f"'{type(left).__name__}' and '{type(right).__name__}'"
-    return TypeError(f"unsupported operand type(s) for {symbol}: {kinds}\n" + advice(f"Write {written}."))
+    return TypeError(f"unsupported operand type(s) for {symbol}: {kinds}\n" + located_hint(f"Write {written}."))
 
 
 def _is_number(operand: Any) -> bool:
@@ -101,7 +101,7 @@ def _is_number(operand: Any) -> bool:
 
 def _unary(text: str, instead: str) -> Callable[..., Any]:
     def method(self: Any, *args: Any) -> Any:
-        raise TypeError(f"{text.format(kind=type(self).__name__)}\n{advice(instead)}")
+        raise TypeError(f"{text.format(kind=type(self).__name__)}\n{located_hint(instead)}")
 
     return method
 
@@ -110,6 +110,6 @@ def _format(number: str) -> Callable[..., Any]:
     def method(self: Any, spec: str) -> str:
         if not spec:
             return str(self)
-        raise TypeError(f"unsupported format string passed to {type(self).__name__}.__format__\n{advice(number)}")
+        raise TypeError(f"unsupported format string passed to {type(self).__name__}.__format__\n{located_hint(number)}")
 
     return method

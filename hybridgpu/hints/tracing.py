@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..base import MXNetError
-from ..core.source_location import advice, user_place
+from ..core.source_location import located_hint, user_place
 
 __all__ = ["in_array_code", "in_graph", "is_symbol", "numpy_call", "through_numpy"]
 
@@ -55,7 +55,7 @@ def in_graph(x: Any) -> str:
         text = _CONSTANT.format(f"A {type(x).__name__}", functions)
     else:
         return ""
-    return "\n" + advice(text)
+    return "\n" + located_hint(text)
 
 
 def in_array_code(x: Any, function: str = "", module: str = "nd") -> str:
@@ -76,7 +76,7 @@ def in_array_code(x: Any, function: str = "", module: str = "nd") -> str:
         text = "Give them one by one: nd.concat(*arrays), nd.stack(*arrays)."
     else:
         return ""
-    return "\n" + advice(text)
+    return "\n" + located_hint(text)
 
 
 def numpy_call(known: Callable[[str], bool]) -> str:
@@ -90,11 +90,13 @@ def numpy_call(known: Callable[[str], bool]) -> str:
     for name in _NUMPY.findall(line):
         own = _SPELLED.get(name, name)
         if known(own):
-            return advice(
+            return located_hint(
                 f"NumPy computes with values, which are not known while tracing: write F.{own}, not np.{name}.",
                 _NUMPY_FOLDER,
             )
-    return advice("NumPy computes with values, which are not known while tracing: use operators of F.", _NUMPY_FOLDER)
+    return located_hint(
+        "NumPy computes with values, which are not known while tracing: use operators of F.", _NUMPY_FOLDER
+    )
 
 
 def through_numpy(error: MXNetError, method: str, functions: str) -> None:
@@ -107,4 +109,4 @@ def through_numpy(error: MXNetError, method: str, functions: str) -> None:
     if caller is not None and caller.f_code.co_filename.startswith(_NUMPY_FOLDER):
         other = ", or give NumPy x.asnumpy()" if functions == "nd" else ""
         text = f"NumPy calls x.{method} with arguments of its own: write x.{method} or {functions}.{method}{other}."
-        error.args = (f"{error}\n{advice(text, _NUMPY_FOLDER)}",)
+        error.args = (f"{error}\n{located_hint(text, _NUMPY_FOLDER)}",)

@@ -12,7 +12,7 @@ import numpy as np
 
 from .. import metric
 from ..context import cpu
-from ..core.source_location import advice
+from ..core.source_location import located_hint
 from ..initializer import Uniform
 from ..io.iterators import DataBatch, DataIter
 from ..model import BatchEndParam
@@ -203,7 +203,9 @@ class BaseModule:
             iterator = (
                 "mx.contrib.io.DataLoaderIter(loader)" if kind == "DataLoader" else "mx.io.NDArrayIter(data, label)"
             )
-            raise AttributeError(f"'{kind}' object has no attribute 'provide_data'\n{advice(f'Give it {iterator}.')}")
+            raise AttributeError(
+                f"'{kind}' object has no attribute 'provide_data'\n{located_hint(f'Give it {iterator}.')}"
+            )
         self.bind(
             data_shapes=train_data.provide_data,
             label_shapes=train_data.provide_label,

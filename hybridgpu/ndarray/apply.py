@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
-from ..backends.device_errors import HostMemoryError, attempt
+from ..backends.device_errors import HostMemoryError, call_with_retry
 from ..backends.devices import device_of
 from ..backends.write_tracking import assign
 from ..base import MXNetError, ParameterError
@@ -19,7 +19,7 @@ from ..compiler.ir.types import TensorType
 from ..compiler.primitives import builder
 from ..context import Context, given_or_current
 from ..core import autograd_state
-from ..core.source_location import mark
+from ..core.source_location import note_location
 from ..hints.op_errors import add_details
 from ..hints.tracing import in_array_code
 from ..ops.functions import Bound
@@ -29,16 +29,16 @@ from ..ops.precision import active, cast_inputs
 from ..ops.record import OPERATORS, Operator, shape_text
 from ..util import is_np_shape
 from .binding_version import invalidate_bindings
-from .dynamic_attributes import LateCall, late_call, late_key
+from .dynamic_attributes import DynamicCall, dynamic_call, dynamic_key
 from .ndarray import NDArray, in_place_recorded, refuse_in_place, wrap
-from .tape import Function, FunctionCall, Pullback, blend, tracked
+from .tape import DifferentiableGraph, FunctionCall, Pullback, running_average, tracked
 from .versions import before_write, latest
 
 __all__ = ["apply", "apply_function", "first_target", "forget_graphs", "operator_graph", "zeros_like"]
 
 _graphs: dict[Any, tuple[Graph, bool]] = {}
-_functions: dict[Any, Function] = {}
-_late_calls: dict[Any, LateCall | int] = {}  # or how many values have become constants
+_functions: dict[Any, DifferentiableGraph] = {}
+_late_calls: dict[Any, DynamicCall | int] = {}  # or how many values have become constants
 _CONSTANT_VALUES = 8  # of attributes that vary; a call with a constant is faster by some microseconds
 _LIMIT = 8192  # plans kept; beyond it all are dropped and made again
 
@@ -170,7 +170,7 @@ def apply(
             found = [r._as_kind(kind) for r in found]
         return found[0] if len(found) == 1 else found
     device = device_of(where)
-    if device.elsewhere():
+    if device.needs_switch():
         with device.current():
             return apply(op, inputs, values, out, where, kind)
     arrays = [x._data for x in inputs]
@@ -187,7 +187,7 @@ def apply(
         with _named(op, values, inputs):
             op.check(values, [x._type.tensor for x in inputs])
         try:
-            results = attempt(run_eagerly, op, device.xp, values, arrays)
+            results = call_with_retry(run_eagerly, op, device.xp, values, arrays)
         except Exception as e:
             _fail(op, values, inputs, e)
         function = seed = None
@@ -208,7 +208,7 @@ def apply(
                 _functions.clear()
             with _named(op, values, inputs):
                 graph, draws = operator_graph(op, values, [x._type.tensor for x in inputs], training)
-            function = _functions[key] = Function(graph, draws)
+            function = _functions[key] = DifferentiableGraph(graph, draws)
         try:
             if function.draws:
                 from ..core.rng import next_state
@@ -231,7 +231,7 @@ def apply(
                 if track and any(x is i for i in inputs):
                     raise in_place_recorded()
         if op.accumulates(values):
-            visible = attempt(_accumulated, wrapped, visible)
+            visible = call_with_retry(_accumulated, wrapped, visible)
         del arrays  # or it would seem that somebody else reads what is written
         write_out(visible, wrapped, exact=bool(inputs), promoted=None if kind is None else inputs)
     else:
@@ -244,7 +244,7 @@ def apply(
                 in_backward.append((inputs[target]._data, results[source], keep))
             else:
                 before_write(inputs[target])
-                blend(inputs[target]._data, results[source], keep)
+                running_average(inputs[target]._data, results[source], keep)
     if track:
         if function is not None:
             hidden = results[len(visible) :]
@@ -280,10 +280,10 @@ def forget_graphs() -> None:
     invalidate_bindings()  # functions that were traced on arrays are traced again
 
 
-def _late(op: Operator, values: Values, inputs: Sequence[NDArray], training: bool) -> LateCall | None:
+def _late(op: Operator, values: Values, inputs: Sequence[NDArray], training: bool) -> DynamicCall | None:
     """The lowering for all values of the attributes that vary; None for the first few values, which become constants."""
     types = [x._type.tensor for x in inputs]
-    key = (op, late_key(op, values), training, is_np_shape(), *types)
+    key = (op, dynamic_key(op, values), training, is_np_shape(), *types)
     found = _late_calls.get(key, 0)
     if isinstance(found, int):
         if len(_late_calls) >= _LIMIT:
@@ -292,7 +292,7 @@ def _late(op: Operator, values: Values, inputs: Sequence[NDArray], training: boo
             _late_calls[key] = found + 1
             return None
         with _named(op, values, inputs):
-            found = _late_calls[key] = late_call(op, values, types, training)
+            found = _late_calls[key] = dynamic_call(op, values, types, training)
     return found
 
 
@@ -314,7 +314,7 @@ def _add_operator(error: MXNetError, op: Operator, values: Values, inputs: Seque
     names = op.input_names(values, len(inputs))
     types = [x._type.tensor for x in inputs]
     error.args = (f"{error}{add_details(error, op, values, names, types)}",)
-    mark(error)
+    note_location(error)
 
 
 def _fail(op: Operator, values: Values, inputs: Sequence[NDArray], error: Exception) -> NoReturn:
@@ -359,7 +359,7 @@ def _record_eager(
     def pullback(*cotangents: NDArray) -> list[NDArray | None]:
         assert op.eager_gradient is not None
         given = [c._data for c in cotangents]
-        found = attempt(op.eager_gradient, device.xp, values, given, list(map(latest, arrays)), outputs)
+        found = call_with_retry(op.eager_gradient, device.xp, values, given, list(map(latest, arrays)), outputs)
         return [None if g is None else wrap(g, where) for g in found]
 
     Pullback(pullback, inputs, results)

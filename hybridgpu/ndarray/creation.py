@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 
 from ..backends.devices import device_of
-from ..backends.write_tracking import share
+from ..backends.write_tracking import mark_exported
 from ..base import numeric_types
 from ..context import Context, current_context
 from ..core.autograd_state import state
 from ..core.dtypes import bf16, dtype_of, holds_numbers
-from ..core.source_location import advice
+from ..core.source_location import located_hint
 from ..hints.tracing import in_array_code
 from ..ops import OPERATORS
 from .apply import apply
@@ -54,11 +54,11 @@ def array(source_array: Any, ctx: Context | None = None, dtype: Any = None) -> N
                     raise TypeError(f"NumPy's array of it has the element type {host.dtype}, which is no number")
                 host = host.view(bf16.np)  # the words of MXNet's bfloat16
         except (TypeError, ValueError) as e:
-            raise TypeError(f"source_array must be array like object\n{advice(str(e))}") from None
+            raise TypeError(f"source_array must be array like object\n{located_hint(str(e))}") from None
     try:
         target = dtype_of(dtype)
     except TypeError as e:
-        raise TypeError(f"source_array must be array like object\n{advice(str(e))}") from None
+        raise TypeError(f"source_array must be array like object\n{located_hint(str(e))}") from None
     with np.errstate(all="ignore"):
         return wrap(device_of(where).from_host(host.astype(target.np, copy=False)), where)
 
@@ -254,7 +254,7 @@ def from_numpy(ndarray: Any, zero_copy: bool = True, array_cls: Any = NDArray) -
         ndarray.flags.writeable = False
     else:
         shared = ndarray.view()
-    share(shared)
+    mark_exported(shared)
     return wrap(shared, current_context() if current_context().device_typeid != 2 else Context("cpu", 0))
 
 

@@ -7,7 +7,7 @@ import functools
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
-from ..backends.device_errors import again
+from ..backends.device_errors import retry_after_oom
 from ..backends.devices import device_of
 from ..backends.memory import zeros
 from ..context import Context
@@ -27,13 +27,13 @@ def on_its_device(function: _Function) -> _Function:
     @functools.wraps(function)
     def placed(x: Any, *args: Any, **kwargs: Any) -> Any:
         device = device_of(x._type.ctx)
-        if device.elsewhere():
+        if device.needs_switch():
             with device.current():
                 return placed(x, *args, **kwargs)
         try:
             return function(x, *args, **kwargs)
         except Exception as e:
-            return again(e, lambda: function(x, *args, **kwargs))
+            return retry_after_oom(e, lambda: function(x, *args, **kwargs))
 
     return cast("_Function", placed)
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ..backends.write_tracking import share
+from ..backends.write_tracking import mark_exported
 from ..core.dtypes import bf16
 
 __all__ = ["Capsule", "Taken", "exported"]
@@ -37,7 +37,7 @@ def _type_code(capsule: Any) -> Any:
 
 def exported(data: Any, **kwargs: Any) -> Any:
     """A capsule of a NumPy or CuPy array, whose memory anybody may write from now on."""
-    share(data)
+    mark_exported(data)
     if data.dtype.name != "bfloat16":
         return data.__dlpack__(**kwargs)
     capsule = data.view(np.uint16).__dlpack__(**kwargs)
@@ -79,7 +79,7 @@ class Taken:
         data = xp.from_dlpack(self)
         if writable and not data.flags.writeable:
             data = np.asarray(_Writable(data))
-        share(data)
+        mark_exported(data)
         return data.view(bf16.np) if self._half else data
 
 

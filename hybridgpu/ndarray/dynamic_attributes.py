@@ -16,16 +16,16 @@ from ..compiler.ir.graph import Provenance, to_scalar
 from ..compiler.ir.types import TensorType
 from ..compiler.primitives import builder
 from ..core.dtypes import DType
-from ..ops.dynamic_attributes import LateNumbers, Slot, held_number
+from ..ops.dynamic_attributes import DynamicSlot, DynamicValues, as_stored
 from ..ops.params import Values
 from ..ops.precision import cast_inputs
 from ..ops.record import Operator
-from .tape import Function
+from .tape import DifferentiableGraph
 
-__all__ = ["LateCall", "late_call", "late_key"]
+__all__ = ["DynamicCall", "dynamic_call", "dynamic_key"]
 
 
-class LateCall(NamedTuple):
+class DynamicCall(NamedTuple):
     """An operator for all values of its attributes that vary.
 
     Attributes:
@@ -33,35 +33,35 @@ class LateCall(NamedTuple):
         slots: what the numbers are, and their types.
     """
 
-    function: Function
-    slots: tuple[tuple[Slot, DType], ...]
+    function: DifferentiableGraph
+    slots: tuple[tuple[DynamicSlot, DType], ...]
 
     def numbers(self, values: Values) -> list[Any]:
         """The arguments behind the arrays, as zero-dimensional arrays of NumPy."""
         given = values.__dict__
         found = []
         for slot, dtype in self.slots:
-            number = held_number(slot.value(given), dtype)
+            number = as_stored(slot.value(given), dtype)
             found.append(np.asarray(to_scalar(number, dtype), dtype.np))
         return found
 
 
-def late_key(op: Operator, values: Values) -> tuple[Any, ...]:
+def dynamic_key(op: Operator, values: Values) -> tuple[Any, ...]:
     """What of the attributes decides the graph: the constant ones, and the lengths of lists."""
     items, negative_zeros = values.key
     varies = op.varies
     return negative_zeros, *[(n, len(v) if isinstance(v, tuple) else None) if n in varies else (n, v) for n, v in items]
 
 
-def late_call(op: Operator, values: Values, types: Sequence[TensorType], training: bool) -> LateCall:
+def dynamic_call(op: Operator, values: Values, types: Sequence[TensorType], training: bool) -> DynamicCall:
     """Lower an operator whose record says that attributes vary."""
     b = builder(training)
     b.prov = Provenance(op.name, "")  # what errors name
     nodes = [b.input(t, n) for t, n in zip(types, op.input_names(values, len(types)), strict=False)]
-    late = LateNumbers(b)
+    late = DynamicValues(b)
     given = values.as_dict()
     lengths = {n: len(v) for n, v in given.items() if isinstance(v, tuple)}
     inputs = cast_inputs(b, op, values, nodes)
     graph = b.finish(op.build(b, late.values(op, 0, given, lengths), inputs), op.name.strip("_"))
     numbers = [n.dtype for n in graph.inputs[len(nodes) :]]
-    return LateCall(Function(graph, False), tuple(zip(late.slots, numbers, strict=True)))
+    return DynamicCall(DifferentiableGraph(graph, False), tuple(zip(late.slots, numbers, strict=True)))

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ..backends.devices import device_of
-from ..backends.write_tracking import written
+from ..backends.write_tracking import notify_write
 from ..base import MXNetError, is_integer, numeric_types
 from ..compiler.primitives.gather import add_at
 from ..core import autograd_state
@@ -139,7 +139,7 @@ def set_item(x: NDArray, key: Any, value: Any) -> None:
         ):
             values = value._data
         else:
-            values = device.receive(value._data, device_of(value.context))
+            values = device.adopt(value._data, device_of(value.context))
     elif isinstance(value, numeric_types):
         values = value
     else:
@@ -166,7 +166,7 @@ def set_item(x: NDArray, key: Any, value: Any) -> None:
         if isinstance(values, numeric_types) and x._data.dtype.kind in "iub":
             values = np.asarray(values).astype(x._data.dtype, casting="unsafe")
         x._data[index] = values
-    written(x._data)
+    notify_write(x._data)
 
 
 def _fits(shape: tuple[int, ...], target: tuple[int, ...]) -> bool:

@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Any
 
 from ..base import MXNetError
-from ..core.source_location import advice
+from ..core.source_location import located_hint
 from ..hints.tracing import through_numpy
 from ..ops import OPERATORS
 from ..ops.functions import OperatorSignature, bind
@@ -89,7 +89,7 @@ def attribute_error(x: Any, name: str) -> AttributeError:
     instead = (_INSTEAD if x._kind is None else {**_INSTEAD, **_INSTEAD_OF_NP}).get(name)
     if not instead:
         return AttributeError(text, name=name, obj=x)  # behind which Python guesses at another one
-    return AttributeError(f"{text}\n{advice(f'Write {instead}.')}", obj=x)
+    return AttributeError(f"{text}\n{located_hint(f'Write {instead}.')}", obj=x)
 
 
 def method_names() -> set[str]:

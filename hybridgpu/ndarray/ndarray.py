@@ -16,13 +16,13 @@ import numpy as np
 
 from ..backends import memory
 from ..backends.devices import device_of
-from ..backends.write_tracking import assign, share
+from ..backends.write_tracking import assign, mark_exported
 from ..base import MXNetError, numeric_types, shown
 from ..compiler.ir.types import tensor_type
 from ..context import Context, current_context
 from ..core.dtypes import dtype_of
-from ..core.source_location import advice
-from ..hints.operators import refuse
+from ..core.source_location import located_hint
+from ..hints.operators import install_stubs
 from ..hints.tracing import in_array_code, in_graph, is_symbol
 from ..ops.record import OPERATORS, Operator
 from .dlpack import exported
@@ -141,7 +141,9 @@ def refuse_in_place(x: NDArray) -> None:
             "Assigning to NDArrays that are already in a computational graph will cause undefined behavior when evaluating "
             "gradients. Please call backward first to clear the graph or do this out side of a record section. Also note that "
             "you cannot use inplace operations like +=, *=, relu(x, out=x), y[idx]=x, etc inside a record section.\n"
-            + advice("Write y = y + x for y += x; make y[idx] = x of nd.where, nd.concat or np.where, np.concatenate.")
+            + located_hint(
+                "Write y = y + x for y += x; make y[idx] = x of nd.where, nd.concat or np.where, np.concatenate."
+            )
         )
 
 
@@ -215,7 +217,7 @@ class NDArray(OperatorMethods):
     @property
     def handle(self) -> int:
         """The address of the data, for others to read and write."""
-        share(self._data)
+        mark_exported(self._data)
         return self.address
 
     @property
@@ -268,7 +270,7 @@ class NDArray(OperatorMethods):
         if copy is False:
             if self._type.ctx.device_typeid == 2:
                 raise ValueError("an array on a GPU cannot be seen by NumPy without a copy")
-            share(self._data)
+            mark_exported(self._data)
             return self._data if dtype is None else self._data.astype(dtype, copy=False)
         values = self.asnumpy()
         return values if dtype is None else values.astype(dtype)
@@ -311,7 +313,7 @@ class NDArray(OperatorMethods):
             def move(x: NDArray) -> list[NDArray]:
                 device, own = device_of(other), device_of(x._type.ctx)
                 if _moves(x, other):
-                    return [wrap(device.receive(x._data, own), other, x._kind)]
+                    return [wrap(device.adopt(x._data, own), other, x._kind)]
                 with own.current():
                     return [wrap(memory.copy(device.xp, x._data), other, x._kind)]
 
@@ -320,7 +322,9 @@ class NDArray(OperatorMethods):
 
         if not isinstance(other, NDArray):
             text = f"copyto does not support type {type(other)}"
-            raise TypeError(f"{text}\n{advice('Write mx.cpu() or mx.gpu(i).')}" if isinstance(other, str) else text)
+            raise TypeError(
+                f"{text}\n{located_hint('Write mx.cpu() or mx.gpu(i).')}" if isinstance(other, str) else text
+            )
         if other is self:
             warnings.warn("You are attempting to copy an array to itself", RuntimeWarning, stacklevel=2)
             return False  # type: ignore[return-value]
@@ -334,7 +338,7 @@ class NDArray(OperatorMethods):
                 f"{shape_text(other.shape)}\ncopyto needs an array of the same shape: write other[:] = x to broadcast."
             )
         device = device_of(other.context)
-        moved = device.receive(self._data, device_of(self._type.ctx)) if _moves(self, other.context) else self._data
+        moved = device.adopt(self._data, device_of(self._type.ctx)) if _moves(self, other.context) else self._data
         with device.current():
             before_write(other)
             assign(other._data, moved)
@@ -626,7 +630,7 @@ class NDArray(OperatorMethods):
         return sorted({*super().__dir__(), *(method_names() if self._kind is None else ())})
 
 
-refuse(
+install_stubs(
     NDArray,
     "nd",
     "float() argument must be a string or a real number, not '{kind}'",

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any, NoReturn
 
 from ..base import MXNetError
-from ..core.source_location import advice
+from ..core.source_location import located_hint
 from ..frontend.namespaces import Namespace
 from ..hints.absent_member import AbsentMember
 from . import creation
@@ -39,7 +39,7 @@ _operators = Namespace("sparse", apply_function, "ndarray")
 
 def _refuse(what: str) -> NoReturn:
     text = "Write mx.nd.array(values) of the dense values, such as x.toarray() of a SciPy matrix."
-    raise MXNetError(f"{what}: arrays are dense, row_sparse and csr arrays are not supported\n{advice(text)}")
+    raise MXNetError(f"{what}: arrays are dense, row_sparse and csr arrays are not supported\n{located_hint(text)}")
 
 
 def need_dense(what: str, stype: str | None) -> None:

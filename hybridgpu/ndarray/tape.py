@@ -15,11 +15,11 @@ from typing import Any
 
 import numpy as np
 
-from ..backends.device_errors import again, attempt, give_up
+from ..backends.device_errors import call_with_retry, raise_translated, retry_after_oom
 from ..backends.devices import Device, device_of
-from ..backends.library import special
+from ..backends.library import as_function
 from ..backends.memory import empty
-from ..backends.write_tracking import assign, written
+from ..backends.write_tracking import assign, notify_write
 from ..base import MXNetError
 from ..compiler.ir.graph import Graph
 from ..compiler.passes.canonicalize.simplify import simplify
@@ -27,23 +27,23 @@ from ..compiler.passes.differentiate import differentiate
 from ..compiler.reference import Interpreter
 from ..context import Context
 from ..core.autograd_state import GradientInfo, history, state
-from ..core.source_location import advice
+from ..core.source_location import located_hint
 from ..ops.mutation import backward_order
 from .device_scope import zeros_on
 from .ndarray import NDArray, wrap
 from .versions import latest
 
 __all__ = [
-    "Function",
+    "DifferentiableGraph",
     "FunctionCall",
     "Node",
     "Pullback",
-    "WritingCall",
+    "StatefulCall",
     "accumulate",
     "backward",
-    "blend",
     "record_call",
     "recorded",
+    "running_average",
     "tracked",
 ]
 
@@ -58,7 +58,7 @@ NO_VARIABLES = (
     "Call attach_grad() on an array before it is used under autograd.record(), or give a parameter grad_req='write'."
 )
 
-#: an array that takes a value, and how much of the old one stays; see :func:`blend`
+#: an array that takes a value, and how much of the old one stays; see :func:`running_average`
 Pending = tuple[Any, Any, float]
 
 
@@ -120,26 +120,26 @@ class Node:
         return zeros_on(t.ctx, t.shape, t.dtype.np)
 
 
-def blend(target: Any, value: Any, keep: float) -> None:
+def running_average(target: Any, value: Any, keep: float) -> None:
     """Write ``keep`` of ``target`` and the rest of ``value`` into the array ``target``."""
     target = latest(target)
     if keep:
         try:
             part = value * (1 - keep)
         except Exception as e:  # with nothing changed yet
-            part = again(e, mul, value, 1 - keep)
+            part = retry_after_oom(e, mul, value, 1 - keep)
         try:
             target *= keep
             target += part
         except Exception as e:
-            give_up(e)
+            raise_translated(e)
         finally:
-            written(target)
+            notify_write(target)
     else:
         assign(target, value)
 
 
-class Function:
+class DifferentiableGraph:
     """A graph that arrays are run through, with its derivatives, each made once."""
 
     __slots__ = ("_derivatives", "_runs", "draws", "graph")
@@ -147,42 +147,42 @@ class Function:
     def __init__(self, graph: Graph, draws: bool) -> None:
         self.graph, self.draws = graph, draws
         self._runs: dict[Device, Interpreter] = {}
-        self._derivatives: dict[Any, tuple[Function, tuple[int, ...], tuple[int | None, ...]]] = {}
+        self._derivatives: dict[Any, tuple[DifferentiableGraph, tuple[int, ...], tuple[int | None, ...]]] = {}
 
     def run(self, device: Device, arrays: Sequence[Any]) -> list[Any]:
         """Results for arrays of the device, the random state last."""
-        if device.elsewhere():
+        if device.needs_switch():
             with device.current():
-                return attempt(self._run, device, arrays)
+                return call_with_retry(self._run, device, arrays)
         try:
             return self._run(device, arrays)
         except Exception as e:
-            return again(e, self._run, device, arrays)
+            return retry_after_oom(e, self._run, device, arrays)
 
     def _run(self, device: Device, arrays: Sequence[Any]) -> list[Any]:
         run = self._runs.get(device)
         if run is None:
-            hook = special(device.library, device.xp)
+            hook = as_function(device.library, device.xp)
             run = self._runs[device] = Interpreter(simplify(self.graph), device.xp, special=hook)
         return run(*arrays)
 
     def derivative(
         self, given: tuple[bool, ...], wanted: tuple[bool, ...]
-    ) -> tuple[Function, tuple[int, ...], tuple[int | None, ...]]:
+    ) -> tuple[DifferentiableGraph, tuple[int, ...], tuple[int | None, ...]]:
         """The backward function, what it takes of (inputs, results, given cotangents), what it gives."""
         key = (given, wanted)
         found = self._derivatives.get(key)
         if found is None:
             made = differentiate(self.graph, self.graph.outputs, given, wanted)
             found = self._derivatives[key] = (
-                Function(made.graph, made.uses_rng),
+                DifferentiableGraph(made.graph, made.uses_rng),
                 made.input_positions,
                 made.output_positions,
             )
         return found
 
 
-class WritingCall(Node):
+class StatefulCall(Node):
     """A recorded call whose backward pass, each time that it runs in training, also makes ``writes``."""
 
     __slots__ = ("arrays", "ctx", "seed", "writes")
@@ -228,14 +228,14 @@ class WritingCall(Node):
         raise NotImplementedError
 
 
-class FunctionCall(WritingCall):
-    """A recorded call of a :class:`Function`."""
+class FunctionCall(StatefulCall):
+    """A recorded call of a :class:`DifferentiableGraph`."""
 
     __slots__ = ("function", "needs", "operator", "results")
 
     def __init__(
         self,
-        function: Function,
+        function: DifferentiableGraph,
         inputs: Sequence[NDArray],
         results: Sequence[NDArray],
         ctx: Context,
@@ -305,7 +305,7 @@ class FunctionCall(WritingCall):
         return heads[k - len(self.results)]
 
 
-def run_function(function: Function, arrays: Sequence[NDArray], ctx: Context, seed: Any) -> list[NDArray]:
+def run_function(function: DifferentiableGraph, arrays: Sequence[NDArray], ctx: Context, seed: Any) -> list[NDArray]:
     """Run a derivative, recorded if recording is on."""
     raw = [a._data for a in arrays]
     if function.draws:
@@ -399,7 +399,7 @@ def backward(
     """
     infos: list[Any] = list(map(history, heads))
     if any(i is None for i in infos):
-        marked = advice(
+        marked = located_hint(
             "Gradients go to parameters, and to arrays that x.attach_grad() was called for before they were used."
         )
         raise MXNetError(f"Check failed: !AGInfo::IsNone(*i): {NOT_RECORDED}\n{marked}")
@@ -549,7 +549,7 @@ def _run(
 def _write(node: Any, due: Sequence[Pending]) -> None:
     with device_of(node.ctx).current():
         for target, value, keep in due:
-            blend(target, value, keep)
+            running_average(target, value, keep)
 
 
 def _as_mxnet(
@@ -600,9 +600,9 @@ def _deliver(leaf: GradientInfo, gradient: NDArray | None) -> None:
                 try:
                     target += gradient._data
                 except Exception as e:
-                    give_up(e)
+                    raise_translated(e)
                 finally:
-                    written(target)
+                    notify_write(target)
         elif gradient is None:
             assign(target, 0)
         else:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ..backends.write_tracking import owner
+from ..backends.write_tracking import storage
 
 __all__ = ["ValuesBefore"]
 
@@ -37,7 +37,7 @@ class ValuesBefore:
 
     def missing(self, data: Any, begin: int) -> list[tuple[int, int]]:
         """Where from and where to, of the array at this address, no value of before is known, in bytes of its own."""
-        pieces, end = self._pieces.get(id(owner(data))), begin + data.nbytes
+        pieces, end = self._pieces.get(id(storage(data))), begin + data.nbytes
         if pieces is None:
             return [(0, data.nbytes)] if data.nbytes else []
         found, at = [], begin
@@ -51,7 +51,7 @@ class ValuesBefore:
 
     def keep(self, data: Any, begin: int, values: Any, missing: list[tuple[int, int]]) -> None:
         """Note what the array at this address holds, ``values``, where nothing was noted."""
-        memory = owner(data)
+        memory = storage(data)
         key = id(memory)
         pieces = self._pieces.get(key)
         if pieces is None:
@@ -65,7 +65,7 @@ class ValuesBefore:
 
     def put_back(self, data: Any, begin: int, into: Any) -> None:
         """Write what the array at this address held into ``into``, bytes of its size."""
-        pieces = self._pieces.get(id(owner(data)))
+        pieces = self._pieces.get(id(storage(data)))
         if pieces is None:
             return
         for first, values in pieces.over(begin, begin + into.nbytes):
@@ -74,7 +74,7 @@ class ValuesBefore:
 
     def has(self, data: Any, begin: int) -> bool:
         """Whether any of the array at this address was written."""
-        pieces = self._pieces.get(id(owner(data)))
+        pieces = self._pieces.get(id(storage(data)))
         return pieces is not None and next(pieces.over(begin, begin + data.nbytes), None) is not None
 
 

@@ -26,7 +26,7 @@ import numpy as np
 
 from ..backends.devices import Device, device_of
 from ..backends.memory import copy
-from ..backends.write_tracking import owner, written
+from ..backends.write_tracking import notify_write, storage
 from ..context import Context
 from ..core.fork_safe_lock import Lock
 from .binding_version import invalidate_bindings
@@ -153,7 +153,7 @@ def _exchange(pairs: Sequence[tuple[Family, Any]]) -> None:
         finally:
             invalidate_bindings()
     for data in before:
-        written(data)
+        notify_write(data)
 
 
 def latest(data: Any) -> Any:
@@ -169,7 +169,7 @@ def latest(data: Any) -> Any:
 
 def _memory(data: Any) -> Any:
     """What is alive as long as somebody has the data, or views of it."""
-    return owner(data) if isinstance(data, np.ndarray) else data  # memory of CuPy's takes no weak references
+    return storage(data) if isinstance(data, np.ndarray) else data  # memory of CuPy's takes no weak references
 
 
 def _part(data: Any, offset: int, shape: tuple[int, ...]) -> Any:
@@ -280,7 +280,7 @@ def before_write(array: NDArray) -> None:
 def _is_held(array: NDArray) -> bool:
     """Whether anybody but the array holds its memory."""
     data = array._data
-    memory = owner(data)
+    memory = storage(data)
     if memory is data:
         return getrefcount(data) > _NAME + 2
     return getrefcount(data) > _NAME + 1 or getrefcount(memory) > _NAME + 1

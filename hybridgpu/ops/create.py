@@ -9,7 +9,7 @@ from ..base import MXNetError
 from ..compiler.ir import Builder, Node
 from ..core.dtypes import DType, f32, f64, i64
 from ..util import is_np_shape
-from .dynamic_attributes import Late, held_number
+from .dynamic_attributes import DynamicAttribute, as_stored
 from .params import REQUIRED, Bool, Double, Dtype, Int, Long, Param, Shape, Text, Values
 from .record import operator, sample, shape_text
 
@@ -54,9 +54,9 @@ _constant("_ones", 1, "Ones.")
 def full(b: Builder, p: Values) -> Node:
     """One value everywhere."""
     shape = checked_shape(p.shape, "_full")
-    if isinstance(p.value, Late):
+    if isinstance(p.value, DynamicAttribute):
         return b.broadcast(b.reshape(p.value.number(p.dtype), (1,) * len(shape)), shape)
-    return b.full(shape, held_number(p.value, p.dtype), p.dtype)
+    return b.full(shape, as_stored(p.value, p.dtype), p.dtype)
 
 
 def arange_length(start: float, stop: float, step: float) -> int:

@@ -2,7 +2,7 @@
 """Attributes whose values are not known when an operator is lowered, but given to the program when it runs.
 
 A learning rate changes with every step of a schedule. As a constant of the graph it would ask for a new program each
-time; a :class:`Late` attribute is an argument of the graph instead, a number of its own. Which attributes can be late
+time; a :class:`DynamicAttribute` attribute is an argument of the graph instead, a number of its own. Which attributes can be late
 is said by their descriptors (``varies``), and the lowering is the one of the operator's record: it reads its
 attributes through ``Scalars`` (ops/optimizer.py), which makes the arithmetic the same for both.
 """
@@ -20,10 +20,10 @@ from ..core.dtypes import DType, i32
 from .params import Double, Floats, Param, Shape, Values
 from .record import Operator
 
-__all__ = ["Late", "LateNumbers", "Slot", "held_number"]
+__all__ = ["DynamicAttribute", "DynamicSlot", "DynamicValues", "as_stored"]
 
 
-def held_number(value: float, dtype: DType) -> float:
+def as_stored(value: float, dtype: DType) -> float:
     """A number as it is converted to a type: integers have a value for NaN and what does not fit, the processor's."""
     if not dtype.is_float and not -(2.0**63) <= value < 2.0**63:
         value = -(2.0**63)
@@ -32,7 +32,7 @@ def held_number(value: float, dtype: DType) -> float:
     return value
 
 
-class Slot(NamedTuple):
+class DynamicSlot(NamedTuple):
     """One number that a program takes.
 
     Attributes:
@@ -59,7 +59,7 @@ class Slot(NamedTuple):
         return float(np.float32(given)) if self.base is None else self.base**given
 
 
-class LateNumbers:
+class DynamicValues:
     """The late attributes of the calls that are lowered into one graph.
 
     Attributes:
@@ -69,7 +69,7 @@ class LateNumbers:
     def __init__(self, b: Builder) -> None:
         self._b = b
         self._nodes: dict[Any, Node] = {}
-        self.slots: list[Slot] = []
+        self.slots: list[DynamicSlot] = []
 
     def values(self, op: Operator, call: int, constants: Mapping[str, Any], count: int | Mapping[str, int]) -> Values:
         """The attributes of a call: ``constants``, and late ones wherever the record says that they vary.
@@ -88,12 +88,12 @@ class LateNumbers:
         chosen = {n: v for n, v in constants.items() if v is not None or op.params[n].default is not None}
         return Values({**op.parse({**chosen, **stand_in}).as_dict(), **late})
 
-    def _late(self, call: int, name: str, param: Param, count: int) -> Late | tuple[Late, ...]:
+    def _late(self, call: int, name: str, param: Param, count: int) -> DynamicAttribute | tuple[DynamicAttribute, ...]:
         if isinstance(param, (Floats, Shape)):
-            return tuple(Late(self, Slot(call, name, k, None, False)) for k in range(count))
-        return Late(self, Slot(call, name, None, None, isinstance(param, Double)))
+            return tuple(DynamicAttribute(self, DynamicSlot(call, name, k, None, False)) for k in range(count))
+        return DynamicAttribute(self, DynamicSlot(call, name, None, None, isinstance(param, Double)))
 
-    def argument(self, slot: Slot, dtype: DType) -> Node:
+    def argument(self, slot: DynamicSlot, dtype: DType) -> Node:
         """The argument that holds a number, made at its first use."""
         # the factor of gradients is one for all
         key = (slot if slot.attribute != "rescale_grad" else slot._replace(call=0), dtype)
@@ -105,10 +105,10 @@ class LateNumbers:
         return found
 
 
-class Late:
+class DynamicAttribute:
     """An attribute of a call, or an entry of one."""
 
-    def __init__(self, numbers: LateNumbers, slot: Slot) -> None:
+    def __init__(self, numbers: DynamicValues, slot: DynamicSlot) -> None:
         self._numbers, self._slot = numbers, slot
 
     def number(self, dtype: DType) -> Node:

@@ -19,7 +19,7 @@ from ..compiler.ir import Builder, Node
 from ..compiler.ir.graph import broadcast_shapes
 from ..compiler.primitives.custom_gradient import gradient_rule
 from ..core.dtypes import DType, bool_, f32, f64, i64
-from .dynamic_attributes import Late, held_number
+from .dynamic_attributes import DynamicAttribute, as_stored
 from .params import Bool, Double, Dtype, Float, Int, Values
 from .precision import MIXED
 from .record import operator, sample, shape_text
@@ -276,9 +276,9 @@ def clip(b: Builder, p: Values, data: Node) -> Node:
     return b.cast(_clip(b, b.cast(data, f64), p.a_min, p.a_max), data.dtype)
 
 
-def _clip(b: Builder, x: Node, low: float | Late, high: float | Late) -> Node:
+def _clip(b: Builder, x: Node, low: float | DynamicAttribute, high: float | DynamicAttribute) -> Node:
     # bounds on the left: at a bound the gradient goes to x, as in MXNet; there the upper one wins over both, and NaN is none
-    if isinstance(low, Late) or isinstance(high, Late):
+    if isinstance(low, DynamicAttribute) or isinstance(high, DynamicAttribute):
         least, most = (_bound(b, x, *given) for given in ((low, -math.inf), (high, math.inf)))
         raised = b.max(x, least)
         return b.select(b.le(least, most), b.min(raised, most), b.select(b.gt(x, most), most, raised))
@@ -287,9 +287,9 @@ def _clip(b: Builder, x: Node, low: float | Late, high: float | Late) -> Node:
     return b.min(b.max(x, low), high) if low <= high else b.select(b.gt(x, high), b.full_like(x, high), b.max(x, low))
 
 
-def _bound(b: Builder, x: Node, value: float | Late, none: float) -> Node:
+def _bound(b: Builder, x: Node, value: float | DynamicAttribute, none: float) -> Node:
     """``value`` in the type and shape of ``x``; ``none`` where it is NaN."""
-    if not isinstance(value, Late):
+    if not isinstance(value, DynamicAttribute):
         return scalar_node(b, x, none if math.isnan(value) else value)
     number = value.number(x.dtype)
     number = b.select(b.isnan(number), b.full_like(number, none), number)
@@ -414,11 +414,11 @@ for _word, (_function, _doc, _plain, _gradient) in _BINARY.items():
 # -- with a scalar
 
 
-def scalar_node(b: Builder, x: Node, value: float | Late) -> Node:
+def scalar_node(b: Builder, x: Node, value: float | DynamicAttribute) -> Node:
     """The scalar converted to the array's type: MXNet computes int32 [3] + 1.7 as 4."""
-    if isinstance(value, Late):
+    if isinstance(value, DynamicAttribute):
         return b.broadcast(b.reshape(value.number(x.dtype), (1,) * x.ndim), x.shape)
-    return b.full(x.shape, held_number(value, x.dtype), x.dtype)
+    return b.full(x.shape, as_stored(value, x.dtype), x.dtype)
 
 
 _SCALAR: dict[str, tuple[str, bool]] = {  # name -> (word of _BINARY, scalar on the left)

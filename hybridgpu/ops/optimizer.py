@@ -18,7 +18,7 @@ from ..base import MXNetError
 from ..compiler.ir import Builder, Node
 from ..core.dataclass import dataclass
 from ..core.dtypes import DType, f32
-from .dynamic_attributes import Late
+from .dynamic_attributes import DynamicAttribute
 from .linear import need_float
 from .params import Bool, Double, Float, Int, Param, Values
 from .record import check_same_shape, operator, sample
@@ -69,17 +69,17 @@ class Scalars:
     p: Values
     like: Node
 
-    def __call__(self, value: float | Late) -> Node:
-        if isinstance(value, Late):
+    def __call__(self, value: float | DynamicAttribute) -> Node:
+        if isinstance(value, DynamicAttribute):
             return self._spread(value.number(self.like.dtype))
         return self.b.full(self.like.shape, float(np.float32(value)), self.like.dtype)
 
     def _spread(self, number: Node) -> Node:
         return self.b.broadcast(self.b.reshape(number, (1,) * self.like.ndim), self.like.shape)
 
-    def remaining(self, beta: float, t: int | Late) -> Node:
+    def remaining(self, beta: float, t: int | DynamicAttribute) -> Node:
         """1 - beta**t: what of a moment that started at 0 has been filled after ``t`` steps."""
-        if isinstance(t, Late):
+        if isinstance(t, DynamicAttribute):
             return 1 - self._spread(t.power(float(np.float32(beta)), self.like.dtype))
         return 1 - self.b.full(self.like.shape, float(np.float32(beta)) ** t, self.like.dtype)
 

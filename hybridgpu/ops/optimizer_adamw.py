@@ -12,7 +12,7 @@ from typing import Any
 from ..base import MXNetError
 from ..compiler.ir import Builder, Node
 from ..core.dtypes import f32
-from .dynamic_attributes import Late
+from .dynamic_attributes import DynamicAttribute
 from .linear import need_float
 from .optimizer import BETAS, CLIP, DECAY, RESCALE, Scalars, averages, epsilon, need_single, rate, single, wide
 from .params import REQUIRED, Bool, Float, Floats, Int, Param, Values
@@ -22,7 +22,7 @@ __all__ = ["BOUNDS", "adamw", "adamw_params", "lamb_direction", "lamb_step", "ne
 
 
 def lamb_direction(
-    b: Builder, s: Scalars, t: int | Late, wd: Node, weight: Node, grad: Node, mean: Node, var: Node
+    b: Builder, s: Scalars, t: int | DynamicAttribute, wd: Node, weight: Node, grad: Node, mean: Node, var: Node
 ) -> tuple[Node, ...]:
     """The direction of step ``t`` (You et al., 2019), and the new mean and var."""
     mean, var = averages(s, s.scaled(grad), mean, var)

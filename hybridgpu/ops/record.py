@@ -19,8 +19,8 @@ from ..compiler.ir import Builder, Node
 from ..compiler.ir.types import TensorType
 from ..core.dataclass import dataclass, field
 from ..core.dtypes import DType
-from ..core.source_location import advice, mark
-from ..hints.arguments import SPELLED, meant
+from ..core.source_location import located_hint, note_location
+from ..hints.arguments import SPELLED, closest
 from ..hints.op_errors import differing_types
 from .mutation import Write
 from .params import REQUIRED, Param, Values, text_of
@@ -237,7 +237,7 @@ class Operator:
     def _unfit(self, text: str, attributes: dict[str, Any]) -> MXNetError:
         """An error whose block and line are told where it leaves a block."""
         error = MXNetError(f"{text}, {self._as_called(attributes)}")
-        mark(error)
+        note_location(error)
         return error
 
     def _unknown(self, name: str, attributes: dict[str, Any]) -> MXNetError:
@@ -245,12 +245,12 @@ class Operator:
             f"{n} : {p.type_name}{'' if p.default is REQUIRED else f', optional, default={p.default}'}"
             for n, p in self.params.items()
         ]
-        instead = meant(name, self.params, SPELLED)
+        instead = closest(name, self.params, SPELLED)
         error = self._unfit(
             f"Cannot find argument '{name}', Possible Arguments:\n----------------\n" + "\n".join(lines) + "\n",
             attributes,
         )
-        return MXNetError(f"{error}\n{advice(f'Write {instead} instead of {name}.')}") if instead else error
+        return MXNetError(f"{error}\n{located_hint(f'Write {instead} instead of {name}.')}") if instead else error
 
     def attribute_texts(self, attributes: dict[str, Any]) -> dict[str, str]:
         """The attributes as a Symbol keeps them: text, only what was given."""

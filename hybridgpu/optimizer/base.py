@@ -11,8 +11,8 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 
 from ..core.dtypes import dtype_of
-from ..core.source_location import advice, user_frame
-from ..hints.arguments import meant, taken_by
+from ..core.source_location import located_hint, user_frame
+from ..hints.arguments import closest, taken_by
 from ..hints.foreign_names import OPTIMIZERS
 from ..ndarray import NDArray, clip
 from ..ndarray.device_scope import zeros_on
@@ -130,14 +130,14 @@ class Optimizer:
             near = difflib.get_close_matches(name.lower(), known, 3, 0.7)
             found = OPTIMIZERS.get(name.lower()) or " or ".join(map(repr, near))
             instead = f"Write {found}." if found else f"There are {', '.join(known)}."
-            raise ValueError(f"Cannot find optimizer {name}\n{advice(instead)}")
+            raise ValueError(f"Cannot find optimizer {name}\n{located_hint(instead)}")
         try:
             return klass(**kwargs)
         except TypeError as e:
             wrong = next((n for n in kwargs if str(e).endswith(f"unexpected keyword argument '{n}'")), None)
             if wrong is None:
                 raise
-            raise TypeError(f"{e}\n{advice(_instead_of(wrong, klass))}") from None
+            raise TypeError(f"{e}\n{located_hint(_instead_of(wrong, klass))}") from None
 
     # -- state
 
@@ -294,7 +294,7 @@ class Optimizer:
 def _instead_of(name: str, klass: type) -> str:
     """What to write instead of an argument that an optimizer does not take."""
     names = taken_by(klass, _FILLED_IN)
-    text = meant(name, names, _SPELLED)
+    text = closest(name, names, _SPELLED)
     instead = f"Write {text} instead; " if text else ""
     return f"{instead}{klass.__name__} takes {', '.join(names)}."
 

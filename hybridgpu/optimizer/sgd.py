@@ -14,7 +14,7 @@ from .. import ndarray as nd
 from ..ndarray import NDArray
 from ..ndarray.random import normal
 from .base import Optimizer, register, zeros_like
-from .single_op import ByOperator, Call, ManyByOperator, OneStep, as_lists, interleave
+from .single_op import AggregatedUpdate, ByOperator, Call, ManyByOperator, as_lists, interleave
 
 __all__ = ["DCASGD", "LARS", "LBSGD", "NAG", "SGD", "SGLD", "Signum", "ccSGD"]
 
@@ -110,7 +110,7 @@ class Signum(ByOperator):
 
 
 @register
-class LARS(_Momentum, OneStep):
+class LARS(_Momentum, AggregatedUpdate):
     """SGD whose rate is scaled for each layer by norm(w) / norm(g) (You et al., 2017).
 
     Args:

@@ -15,7 +15,7 @@ from ..ndarray.apply import apply
 from ..ops import OPERATORS
 from .base import Optimizer
 
-__all__ = ["ByOperator", "Call", "ManyByOperator", "OneStep", "as_lists", "interleave"]
+__all__ = ["AggregatedUpdate", "ByOperator", "Call", "ManyByOperator", "as_lists", "interleave"]
 
 
 def as_lists(*values: Any) -> list[list[Any]]:
@@ -49,7 +49,7 @@ def _run(operator: str, inputs: Sequence[Any], out: Any, attributes: dict[str, A
     apply(op, inputs, op.parse(attributes), out)
 
 
-class OneStep(Optimizer):
+class AggregatedUpdate(Optimizer):
     """Both kinds of updates are one method, :meth:`_hg_step`."""
 
     _hg_takes_copies = False  #: its operators take float32 copies of weights themselves
@@ -69,7 +69,7 @@ class OneStep(Optimizer):
             super().update_multi_precision(index, weight, grad, state)
 
 
-class ByOperator(OneStep):
+class ByOperator(AggregatedUpdate):
     """One operator a weight."""
 
     _hg_exact = True  #: it computes element by element: compiled steps have the bits of eager ones

@@ -18,7 +18,7 @@ from ..backends.devices import Device
 from ..core.name_table import GRAPH
 from ..ndarray import apply as eager
 from ..ndarray.binding_version import invalidate_bindings
-from ..ndarray.tape import Function
+from ..ndarray.tape import DifferentiableGraph
 from ..ops import OPERATORS
 from ..runtime.cached_op import CachedOp
 from ..runtime.compilation import Compiled
@@ -55,7 +55,7 @@ class Hooks:
         self._wanted: list[tuple[Any, str, Callable[[Any], Any]]] = []
         if operators:
             self._wanted += [
-                (Function, "run", self._function),
+                (DifferentiableGraph, "run", self._function),
                 (eager, "run_eagerly", self._eagerly),
                 (custom, "run_python", self._python),
             ]
@@ -83,7 +83,7 @@ class Hooks:
             setattr(*self._swaps.pop())
 
     def _function(self, old: Callable[..., Any]) -> Callable[..., Any]:
-        def run(function: Function, device: Device, arrays: Sequence[Any]) -> Any:
+        def run(function: DifferentiableGraph, device: Device, arrays: Sequence[Any]) -> Any:
             with device.current():
                 name = operator_name(function.graph.name)
                 return self._timed(name, device.xp, lambda: old(function, device, arrays))

@@ -15,7 +15,7 @@ from weakref import WeakSet
 
 from ..backends.base import Mode
 from ..backends.devices import device_of
-from ..backends.write_tracking import is_shared
+from ..backends.write_tracking import is_exported
 from ..base import MXNetError
 from ..context import Context
 from ..core import autograd_state
@@ -83,7 +83,7 @@ class CachedOp:
         data: Sequence[str],
         params: Mapping[str, Any],
         name: str,
-        mode: Mode = Mode.FRESH,
+        mode: Mode = Mode.EAGER_ALLOC,
         numeric: str | None = None,
         background: bool = False,
         first: str = "first call",
@@ -288,7 +288,7 @@ class CachedOp:
         arrays = [inputs[k]._data for k in prelude.takes]
         found = kept.values(arrays)
         if found is None:
-            self.exported_params |= {k for k, a in zip(prelude.takes, arrays, strict=True) if is_shared(a)}
+            self.exported_params |= {k for k, a in zip(prelude.takes, arrays, strict=True) if is_exported(a)}
         return found
 
     def _reason(self, types: list[ArrayType], training: bool) -> str:

@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any
 
 from ..backends.base import Backend, Loaded, Mode, NotBuiltError, this_thread
 from ..backends.cpu import backend as _cpu  # noqa: F401  with us: the first call of a service should not wait for it
-from ..backends.device_errors import attempt
+from ..backends.device_errors import call_with_retry
 from ..backends.devices import Device, device_of
-from ..backends.library import special
+from ..backends.library import as_function
 from ..backends.memory import empty
-from ..backends.worker_thread import Beside
+from ..backends.worker_thread import ThreadCall
 from ..backends.write_tracking import assign
 from ..cache.disk_cache import default_store
 from ..cache.package_files import sources_hash
@@ -99,7 +99,7 @@ class Compiled:
 
     def in_mode(self, mode: Mode) -> Compiled:
         """The same program, called in another way (on a GPU; elsewhere there is one way only)."""
-        if self.program is None or mode is Mode.FRESH:
+        if self.program is None or mode is Mode.EAGER_ALLOC:
             return self
         other = copy.copy(self)
         other.loaded = self.loaded.in_mode(mode)
@@ -128,7 +128,7 @@ class Compiled:
     def results(self, arrays: Sequence[Any], seed: Any = None, folded: Sequence[Any] = ()) -> list[Any]:
         """Results for device arrays."""
         try:
-            if self.device.elsewhere():
+            if self.device.needs_switch():
                 with self.device.current():
                     return self._results(arrays, seed, folded)
             return self._results(arrays, seed, folded)
@@ -139,7 +139,7 @@ class Compiled:
     def _results(self, arrays: Sequence[Any], seed: Any, folded: Sequence[Any]) -> list[Any]:
         arguments = [*arrays, seed, *folded] if self.draws else [*arrays, *folded]
         if self.program is None:
-            return attempt(self.loaded, *arguments)  # type: ignore[no-any-return]
+            return call_with_retry(self.loaded, *arguments)  # type: ignore[no-any-return]
         if self.device.is_capturing():
             with self.device.capture_scope() as hold:
                 return self._started(arguments, hold)
@@ -231,7 +231,7 @@ def compiled(
     return found.named(names)
 
 
-def target_of(device: Device, mode: Mode = Mode.FRESH) -> Target | None:
+def target_of(device: Device, mode: Mode = Mode.EAGER_ALLOC) -> Target | None:
     """What programs are compiled for from now on that are called in a mode, which decides what a launch costs; None without
     a compiler.
 
@@ -288,8 +288,8 @@ class Compilation:
         self._program: Program | None = None
         self._made: Compiled | None = None
         self._cached = False
-        self._foreseen: Any = ()
-        self._beside: Beside[Loaded] | None = None
+        self._prewarmed: Any = ()
+        self._beside: ThreadCall[Loaded] | None = None
         self._left = ExitStack()
         self._seconds = 0.0
         self.outputs: list[TensorType] = []
@@ -327,7 +327,7 @@ class Compilation:
             self._program = _stored(store.get("program", key))
         self._cached = self._program is not None
         if self._program is None:
-            self._foreseen = self._left.enter_context(backend.foresee(self._numeric))
+            self._prewarmed = self._left.enter_context(backend.prewarm(self._numeric))
             from ..compiler.pipeline import compile_graph
 
             dumper = Dumper(self._name, self._names)
@@ -343,13 +343,13 @@ class Compilation:
         """Begin to compile what is planned, beside what this thread does until it calls :meth:`finish`."""
         backend, program = self._backend, self._program
         alone = self._cached or this_thread.background
-        if backend is not None and program is not None and not alone and backend.loads_beside(program):
+        if backend is not None and program is not None and not alone and backend.loads_in_parallel(program):
 
             def load() -> Loaded:
                 with self._left.pop_all():  # Ctrl-C leaves the thread alone with them
-                    return backend.load(program, self._foreseen)
+                    return backend.load(program, self._prewarmed)
 
-            self._beside = Beside(load)
+            self._beside = ThreadCall(load)
 
     def finish(self) -> Compiled:
         """Compile and load it; where that cannot be done, operators run one by one."""
@@ -372,7 +372,7 @@ class Compilation:
     def _load(self) -> Compiled:
         backend, program = self._backend, self._program
         assert backend is not None and program is not None
-        loaded = backend.load(program, self._foreseen) if self._beside is None else self._beside.result()
+        loaded = backend.load(program, self._prewarmed) if self._beside is None else self._beside.result()
         made = _loaded(program, loaded, self._device, len(self._types))
         if program.prelude is not None:
             before = _loaded(program.prelude, backend.load(program.prelude), self._device, len(program.prelude_inputs))
@@ -458,8 +458,8 @@ def _interpreter(
     if constant:
         graph = parameter_folding.run(graph, ctx)
     folding = ctx.folding
-    hook = special(device.library, device.xp)
-    run = attempt(lambda: Interpreter(graph, device.xp, special=hook))
+    hook = as_function(device.library, device.xp)
+    run = call_with_retry(lambda: Interpreter(graph, device.xp, special=hook))
     made = Compiled(device, [o.type for o in graph.outputs], draws, None, run)
     if folding is not None:
         before = _interpreter(folding.prelude, [n.type for n in folding.prelude.inputs], device)

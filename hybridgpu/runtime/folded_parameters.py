@@ -13,8 +13,8 @@ import weakref
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..backends.memory import lasting
-from ..backends.write_tracking import is_shared, owner, unwatch, watch
+from ..backends.memory import persistent
+from ..backends.write_tracking import is_exported, storage, unwatch, watch
 from ..core.fork_safe_lock import Lock
 from ..ndarray.binding_version import invalidate_bindings
 from .captured import refuse_first
@@ -55,7 +55,7 @@ class FoldedParameters:
         """Memory that the values take."""
         return sum(v.nbytes for v in self._values)
 
-    def outdated(self) -> None:
+    def invalidate(self) -> None:
         """See :class:`~hybridgpu.backends.write_tracking.Watcher`."""
         self._outdated = True
         self._read = []  # what was replaced is held no longer than by calls
@@ -75,12 +75,12 @@ class FoldedParameters:
             if self._outdated or len(read) < len(arrays) or any(a is not b for a, b in zip(arrays, read, strict=True)):
                 unwatch(self._reference, self._owners)
                 self._read = list(arrays)
-                self._owners[:] = [id(owner(a)) for a in arrays]
+                self._owners[:] = [id(storage(a)) for a in arrays]
                 # a write that comes from now on shows at the next call, whatever this one reads of it
                 self._outdated = False
                 watch(self._reference, arrays)
                 try:
-                    if any(map(is_shared, arrays)):
+                    if any(map(is_exported, arrays)):
                         self._outdated = True
                         return None
                     self._compute(arrays)
@@ -98,7 +98,7 @@ class FoldedParameters:
             if made.program is None:
                 values = made.loaded(*arrays)
             else:
-                values = [lasting(device.xp, t.shape, t.dtype.np) for t in made.outputs]
+                values = [persistent(device.xp, t.shape, t.dtype.np) for t in made.outputs]
                 made.loaded(arrays, values)
             device.synchronize()
         self._values = values

@@ -31,7 +31,7 @@ def call_options(flags: Mapping[str, Any]) -> tuple[Mode, str | None, bool]:
             "Check failed: config_.static_alloc: static_alloc must be True when static_shape is True\n"
             "Write static_alloc=True, static_shape=True, or neither."
         )
-    mode = Mode.GRAPH if shape else Mode.KEPT if alloc else Mode.FRESH
+    mode = Mode.GRAPH if shape else Mode.STATIC_ALLOC if alloc else Mode.EAGER_ALLOC
     return mode, flags.get("numeric"), background
 
 

@@ -13,7 +13,7 @@ from ..core import autograd_state
 from ..core.rng import next_state, position, set_position
 from ..ndarray.apply import apply, zeros_like
 from ..ndarray.ndarray import NDArray, wrap
-from ..ndarray.tape import Function, FunctionCall, backward
+from ..ndarray.tape import DifferentiableGraph, FunctionCall, backward
 from ..symbol.inference import Inference
 from ..symbol.node import Entry, SymbolNode, topological
 from ..symbol.subgraph import incomplete, lower_node
@@ -79,7 +79,7 @@ class NodeInterpreter:
         arguments = [b.input(x._type.tensor, str(k)) for k, x in enumerate(inputs)]
         lowered = lower_node(b, node, arguments, self._open.get(id(node)))
         graph = b.finish(list(lowered)[: node.num_outputs], node.name)
-        function = Function(graph, any(n.params["name"] == RANDOM_STATE for n in graph.inputs))
+        function = DifferentiableGraph(graph, any(n.params["name"] == RANDOM_STATE for n in graph.inputs))
         device = device_of(self._ctx)
         seed = device.from_host(next_state(self._ctx)) if function.draws else None
         arrays = [x._data for x in inputs]

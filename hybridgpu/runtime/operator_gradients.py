@@ -18,7 +18,7 @@ from ..backends.devices import Device, device_of
 from ..compiler.ir.graph import RANDOM_STATE
 from ..compiler.ir.types import TensorType
 from ..ndarray.ndarray import NDArray, wrap
-from ..ndarray.tape import Function, FunctionCall, accumulate
+from ..ndarray.tape import DifferentiableGraph, FunctionCall, accumulate
 from ..symbol.lowering import lower_operators
 from ..symbol.node import Entry, topological
 from ..symbol.symbol import Symbol
@@ -36,7 +36,7 @@ class OperatorFunctions:
         self._heads: list[Entry] = list(symbol._heads)
         self._variables = [n for n in topological(symbol._heads) if n.op is None]
         self._operators = [
-            (node, Function(graph, any(n.params["name"] == RANDOM_STATE for n in graph.inputs)))
+            (node, DifferentiableGraph(graph, any(n.params["name"] == RANDOM_STATE for n in graph.inputs)))
             for node, graph in lower_operators(symbol, types, training)
         ]
 

@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..backends.device_errors import give_up
+from ..backends.device_errors import raise_translated
 from ..backends.devices import Device, device_of
 from ..backends.memory import aligned_bytes, empty
-from ..backends.write_tracking import assign, written_all
+from ..backends.write_tracking import assign, notify_writes
 from ..base import MXNetError
 from ..cache.disk_cache import default_store
 from ..compiler.ir import Node
@@ -30,7 +30,7 @@ from ..core.fork_safe_lock import Lock
 from ..core.name_table import GRAPH, NameTable, name_placeholder
 from ..ndarray.ndarray import NDArray
 from ..ops import OPERATORS
-from ..ops.dynamic_attributes import LateNumbers, Slot
+from ..ops.dynamic_attributes import DynamicSlot, DynamicValues
 from .compilation import LIMIT, Compilation, Compiled, store_key
 
 __all__ = ["Update", "UpdateProgram", "UpdateSpec", "available", "update_program"]
@@ -86,7 +86,7 @@ class UpdateProgram:
         rest: those among them that take results of the program, in order; the others are written by kernels.
     """
 
-    def __init__(self, spec: UpdateSpec, made: Compiled, slots: Sequence[Slot], over: Mapping[int, int]) -> None:
+    def __init__(self, spec: UpdateSpec, made: Compiled, slots: Sequence[DynamicSlot], over: Mapping[int, int]) -> None:
         self.spec, self.made, self.slots = spec, made, list(slots)
         self.updated = sorted(over.values())
         assert made.program is not None
@@ -94,13 +94,13 @@ class UpdateProgram:
         self.rest = [over[k] for k in sorted(over) if k not in done]
 
 
-def _lower(spec: UpdateSpec) -> tuple[Graph, list[Slot], dict[int, int]]:
+def _lower(spec: UpdateSpec) -> tuple[Graph, list[DynamicSlot], dict[int, int]]:
     """The graph, its numbers, and which result replaces which input."""
     b = builder()
     op, constants = OPERATORS[spec.operator], dict(spec.constants)
     op = op.in_place or op
     b.prov = Provenance(op.name, op.name.strip("_"))
-    late = LateNumbers(b)
+    late = DynamicValues(b)
     rows = [[b.input(t, f"w{k}_{j}") for j, t in enumerate(row)] for k, row in enumerate(spec.rows)]
     stride = len(rows[0])
     results: list[Node] = []
@@ -246,15 +246,15 @@ class Update:
             raise MXNetError(self._refusal(given)) from None
         device = self.device
         try:
-            if device.elsewhere():
+            if device.needs_switch():
                 with device.current():
                     self._run()
             else:
                 self._run()
         except Exception as e:
-            give_up(e)
+            raise_translated(e)
         finally:
-            written_all(self._updated)
+            notify_writes(self._updated)
 
     def _refusal(self, given: Sequence[Any]) -> str:
         """Which of the numbers is none."""

@@ -27,7 +27,7 @@ from ..core.fork_safe_lock import Lock
 from ..core.name_table import GRAPH, NameTable
 from ..core.settings import numeric_mode
 from ..ndarray.ndarray import NDArray, refuse_in_place, wrap
-from ..ndarray.tape import WritingCall
+from ..ndarray.tape import StatefulCall
 from ..ndarray.versions import Reader, latest
 from ..symbol.lowering import Structure, backward_mutations, lower_symbol, mutations
 from ..symbol.symbol import Symbol
@@ -89,7 +89,7 @@ class RecordedProgram:
 
     def in_mode(self, mode: Mode) -> RecordedProgram:
         """The same programs, called in another way; see :meth:`Compiled.in_mode`."""
-        if mode is Mode.FRESH:
+        if mode is Mode.EAGER_ALLOC:
             return self
         other = copy.copy(self)
         other.forward = self.forward.in_mode(mode)
@@ -270,7 +270,7 @@ class RecordedProgram:
         return heads
 
 
-class RecordedCall(WritingCall):
+class RecordedCall(StatefulCall):
     """A recorded call of a hybridized graph.
 
     Attributes:

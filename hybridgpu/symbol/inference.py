@@ -18,7 +18,7 @@ from ..compiler.ir.types import TensorType, tensor_type
 from ..compiler.primitives import builder
 from ..core.dtypes import DType, dtype_of, f32, from_flag
 from ..core.source_location import user_frame
-from ..hints.node_errors import fault, origin
+from ..hints.node_errors import node_error, origin
 from ..ops.record import shape_text
 from ..util import is_np_shape
 from .node import SymbolNode, topological
@@ -263,7 +263,7 @@ class Inference:
         try:
             types = [tensor_type(s, self._dtype(k)) for s, k in zip(shapes, keys, strict=True)]
         except MXNetError as e:
-            raise fault(node, e, shapes) from None
+            raise node_error(node, e, shapes) from None
         for k, t in enumerate(self.results(node, types)):
             known = self.shapes.get((id(node), k))
             if known is not None and known != t.shape:
@@ -332,7 +332,7 @@ class Inference:
                 shape = self.shapes.get((id(node), 0)) if id(node) in self.open else None
                 found = tuple(n.type for n in lower_node(b, node, inputs, shape))
             except MXNetError as e:
-                raise fault(node, e, types) from None
+                raise node_error(node, e, types) from None
             self._memo[key] = found
         return found
 

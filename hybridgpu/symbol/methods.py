@@ -8,7 +8,7 @@ from inspect import Parameter, Signature
 from typing import Any
 
 from ..base import MXNetError
-from ..core.source_location import advice
+from ..core.source_location import located_hint
 from ..hints.tracing import through_numpy
 from ..ndarray.methods import method_operator, operator_methods
 from ..ops import OPERATORS
@@ -45,7 +45,7 @@ def make_method(name: str) -> Callable[..., Any] | None:
         if self._kind is not None:
             raise AttributeError(
                 f"_Symbol object has no attribute {name}\n"
-                + advice("Symbols of np have NumPy's methods: use functions of F.np and F.npx.")
+                + located_hint("Symbols of np have NumPy's methods: use functions of F.np and F.npx.")
             )
         if in_place:
             kwargs.pop("inplace", None)

@@ -9,7 +9,7 @@ from typing import Any
 from ..base import MXNetError
 from ..compiler.ir import Builder, Node
 from ..compiler.ir.graph import Provenance
-from ..hints.node_errors import fault, origin
+from ..hints.node_errors import node_error, origin
 from ..ops.mutation import When
 from ..ops.params import Shape, Values
 from ..util import is_np_shape
@@ -90,7 +90,7 @@ def lower_nodes(
         try:
             results[id(node)] = lower_node(b, node, inputs, shapes.get(id(node)), labels)
         except MXNetError as e:
-            raise fault(node, e, [x.type for x in inputs]) from None
+            raise node_error(node, e, [x.type for x in inputs]) from None
     b.prov = None
 
 
@@ -160,4 +160,4 @@ def fill_shapes(node: SymbolNode, shapes: list[Any]) -> list[Any]:
     try:
         return node.op.fill_shapes(node.values, shapes)
     except MXNetError as e:
-        raise fault(node, e, [None if s is None else tuple(s) for s in shapes]) from None
+        raise node_error(node, e, [None if s is None else tuple(s) for s in shapes]) from None

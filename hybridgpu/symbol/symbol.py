@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from ..base import MXNetError, NotImplementedForSymbol, numeric_types, shown
 from ..core.dtypes import dtype_of
-from ..core.source_location import advice, user_frame
+from ..core.source_location import located_hint, user_frame
 from ..hints.absent_member import AbsentMember, absent_member
-from ..hints.operators import refuse
+from ..hints.operators import install_stubs
 from ..hints.tracing import in_graph, numpy_call
 from ..name import current as current_names
 from ..ops.functions import HIDDEN_KEYS
@@ -54,7 +54,7 @@ def _binary(
 
 def _array_only(name: str, instead: str) -> Any:
     def method(self: Symbol, *args: Any, **kwargs: Any) -> Any:
-        raise NotImplementedForSymbol(name, advice=advice(instead))
+        raise NotImplementedForSymbol(name, advice=located_hint(instead))
 
     method.__name__ = name
     method.__doc__ = f"Arrays only: raises NotImplementedForSymbol. {instead}"
@@ -65,7 +65,7 @@ def _in_place(name: str, symbol: str, with_integer: bool, binary: str) -> Callab
     def method(self: Symbol, other: Any) -> NoReturn:
         shown = (other, 1) if with_integer else (other,)
         raise NotImplementedForSymbol(
-            name, symbol, *shown, advice=advice(f"Write x = x {binary} y instead of x {symbol} y.")
+            name, symbol, *shown, advice=located_hint(f"Write x = x {binary} y instead of x {symbol} y.")
         )
 
     return method
@@ -134,7 +134,7 @@ class Symbol(OperatorMethods):
             last = len(self._heads) if index.stop is None else index.stop
             places = range(index.start or 0, last, 1 if index.step is None else index.step)
             if not places:
-                raise TypeError("Expected a list of symbols as input\n" + advice(_ROWS))
+                raise TypeError("Expected a list of symbols as input\n" + located_hint(_ROWS))
             return Group([self[k] for k in places])
         if isinstance(index, str):
             names = self.list_outputs()
@@ -145,17 +145,19 @@ class Symbol(OperatorMethods):
                 raise ValueError(f'There are multiple outputs with name "{index}"')
             return Symbol([self._heads[matches[0]]])
         if not isinstance(index, int):
-            raise TypeError("Symbol only support integer index to fetch i-th output\n" + advice(_ROWS))
+            raise TypeError("Symbol only support integer index to fetch i-th output\n" + located_hint(_ROWS))
         if index < 0:
-            raise MXNetError("Symbol only accept nonnegative index\n" + advice(f"Outputs are numbered from 0. {_ROWS}"))
+            raise MXNetError(
+                "Symbol only accept nonnegative index\n" + located_hint(f"Outputs are numbered from 0. {_ROWS}")
+            )
         if index >= len(self._heads):
-            raise IndexError(f"there is no output {index} of {len(self._heads)}\n{advice(_ROWS)}")
+            raise IndexError(f"there is no output {index} of {len(self._heads)}\n{located_hint(_ROWS)}")
         return Symbol([self._heads[index]])
 
     def __setitem__(self, index: Any, value: Any) -> None:
         raise TypeError(
             f"'{type(self).__name__}' object does not support item assignment\n"
-            + advice("Build the result with F.where or F.concat instead of writing into it.")
+            + located_hint("Build the result with F.where or F.concat instead of writing into it.")
         )
 
     def __delitem__(self, index: Any) -> None:
@@ -174,7 +176,7 @@ class Symbol(OperatorMethods):
         instead = _INSTEAD.get(name)
         if not instead:
             raise AttributeError(text, name=name, obj=self)  # behind which Python guesses at another one
-        raise AttributeError(f"{text}\n{advice(instead)}", obj=self)
+        raise AttributeError(f"{text}\n{located_hint(instead)}", obj=self)
 
     def __dir__(self) -> list[str]:
         from .methods import method_names
@@ -188,7 +190,9 @@ class Symbol(OperatorMethods):
         raise NotImplementedForSymbol(
             "__bool__",
             "bool",
-            advice=advice("Values are not known while tracing: write F.where, or F.contrib.cond for whole branches."),
+            advice=located_hint(
+                "Values are not known while tracing: write F.where, or F.contrib.cond for whole branches."
+            ),
         )
 
     def __array__(self, *args: Any, **kwargs: Any) -> Any:
@@ -280,7 +284,7 @@ class Symbol(OperatorMethods):
     def as_in_context(self, *args: Any) -> Any:
         """Arrays only."""
         raise NotImplementedForSymbol(
-            "as_in_context", advice=advice("Operators run where their inputs are: move the inputs instead.")
+            "as_in_context", advice=located_hint("Operators run where their inputs are: move the inputs instead.")
         )
 
     # -- lists
@@ -554,7 +558,7 @@ class Symbol(OperatorMethods):
         raise MXNetError("Symbol.gradient is not implemented\nUse autograd.record and backward on the block's result.")
 
 
-refuse(
+install_stubs(
     Symbol,
     "F",
     "must be real number, not {kind}",  # the words for math.exp(x): in a block it is met more often than float(x)

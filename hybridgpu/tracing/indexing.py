@@ -15,7 +15,7 @@ import numpy as np
 from ..base import is_integer, numeric_types
 from ..core import autograd_state
 from ..core.dtypes import bool_, holds_numbers, i64
-from ..core.source_location import mark
+from ..core.source_location import note_location
 from ..ndarray.indexing import check_range
 from ..ndarray.ndarray import NDArray
 from ..symbol import Symbol
@@ -405,7 +405,7 @@ def _spread(
     fits = len(own) <= len(target) and all(d in (1, t) for d, t in zip(own[::-1], target[::-1], strict=False))
     if not fits and x._kind is not None:
         error: Exception = _np_indexing().misfit(own, target, masked, from_host)
-        mark(error)
+        note_location(error)
         raise error
     if not fits:
         raise ValueError(

@@ -576,12 +576,12 @@ def _unmarked(make: Callable[[], Symbol]) -> Symbol:
 
 def _add_named(error: Any, op: Operator, values: Values, types: Sequence[TensorType]) -> None:
     """End an error with the operator and its operands, as those of arrays end."""
-    from ..core.source_location import mark
+    from ..core.source_location import note_location
     from ..hints.op_errors import add_details
 
     names = op.input_names(values, len(types))
     error.args = (f"{error}{add_details(error, op, values, names, list(types))}",)
-    mark(error)
+    note_location(error)
 
 
 def _type_of(node: Any) -> TensorType | None:

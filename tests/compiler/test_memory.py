@@ -328,7 +328,7 @@ class Poison:
 
 
 def run(
-    program: Program, inputs: Sequence[np.ndarray], driver: Any = None, mode: Mode = Mode.FRESH
+    program: Program, inputs: Sequence[np.ndarray], driver: Any = None, mode: Mode = Mode.EAGER_ALLOC
 ) -> list[np.ndarray]:
     outputs = [poisoned(shape, from_short(short).np) for shape, short in program.outputs]
     held = []

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from hybridgpu.backends.cuda.cublaslt import CublasLtError
 from hybridgpu.backends.cuda.cublaslt_dot import Matrices, ProductLibrary, matrices
-from hybridgpu.backends.library import Declined
+from hybridgpu.backends.library import Unsupported
 from hybridgpu.compiler.ir.types import tensor_type
 from hybridgpu.compiler.primitives import TABLE
 from hybridgpu.core.dtypes import bf16, f16, f32, f64, i32
@@ -238,14 +238,14 @@ def test_what_is_left_to_the_array_module(library, primitive, shapes, dtype, sai
     if said is None:
         assert prepared is None
     else:
-        assert isinstance(prepared, Declined) and prepared.note == said
+        assert isinstance(prepared, Unsupported) and prepared.note == said
 
 
 def test_without_the_library(place):
     library = ProductLibrary(place, lambda cuda: "it is not here")
     types = [tensor_type((5, 7), f32), tensor_type((7, 4), f32)]
     assert library.prepare("dot", types, {}, tensor_type((5, 4), f32), "x").note == "CuPy's matmul (it is not here)"
-    assert not library.offers("gemm_bias")
+    assert not library.supports("gemm_bias")
 
 
 def test_it_is_looked_for_once_and_has_one_handle(library, fake, place):
@@ -253,7 +253,7 @@ def test_it_is_looked_for_once_and_has_one_handle(library, fake, place):
     for _ in range(2):
         compute(library, [filled((5, 7), f32), filled((7, 4), f32)], f32)
     assert fake.finds == 1 and fake.count("cublasLtCreate") == 1
-    assert fake.stream == 77 and place.entered == 0 and library.offers("gemm_bias") and not library.offers("dot")
+    assert fake.stream == 77 and place.entered == 0 and library.supports("gemm_bias") and not library.supports("dot")
 
 
 def test_threads(library, fake):

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from hybridgpu.backends.cuda import cudnn_conv
 from hybridgpu.backends.cuda.cudnn import CudnnError
-from hybridgpu.backends.library import Declined, Part
+from hybridgpu.backends.library import Part, Unsupported
 from hybridgpu.base import MXNetError
 from hybridgpu.compiler.ir import tensor_type
 from hybridgpu.core.dtypes import bf16, f16, f32, f64, i32
@@ -52,7 +52,7 @@ def test_left_to_unfolding(library, name):
     params = arguments(len(x) - 2, **params)
     types = [tensor_type(s, f32) for s in (x, w)]
     found = library.prepare("conv", types, params, CONV.infer(types, params), "conv0")
-    assert found == Declined(f"unfolding + cuBLAS ({reason})")
+    assert found == Unsupported(f"unfolding + cuBLAS ({reason})")
     assert found([], None) is False
 
 
@@ -72,7 +72,7 @@ def test_other_primitives_are_not_cudnns(fake, library):
 
 def test_other_types(library):
     t = tensor_type((1, 1, 4, 4), i32)
-    assert library.prepare("conv", [t, t], {}, t, "conv0") == Declined("unfolding + cuBLAS (cuDNN has no i32)")
+    assert library.prepare("conv", [t, t], {}, t, "conv0") == Unsupported("unfolding + cuBLAS (cuDNN has no i32)")
 
 
 @st.composite
@@ -99,7 +99,7 @@ def test_any_convolution(library, drawn):
     x, w, params = drawn
     case = Case(x, w, f64, **params)
     prepared, out = case.prepare(library), case.result()
-    if isinstance(prepared, Declined):
+    if isinstance(prepared, Unsupported):
         dilated = max(case.params["base_dilate"]) > 1
         assert dilated or "one position" in prepared.note
         return

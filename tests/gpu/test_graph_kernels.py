@@ -43,7 +43,7 @@ class Case:
     def fresh(self):
         return [self.gpu.filled(*s) for s in self.shapes]
 
-    def run(self, mode=Mode.FRESH):
+    def run(self, mode=Mode.EAGER_ALLOC):
         outputs = self.fresh()
         self.loaded.in_mode(mode)(self.inputs, outputs)
         return [self.gpu.get(a) for a in outputs]

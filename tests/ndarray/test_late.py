@@ -13,7 +13,7 @@ from hybridgpu.compiler.primitives import builder
 from hybridgpu.compiler.reference import Interpreter, _scalars
 from hybridgpu.core.dtypes import f32
 from hybridgpu.ndarray import apply, tape
-from hybridgpu.ndarray.dynamic_attributes import late_call
+from hybridgpu.ndarray.dynamic_attributes import dynamic_call
 from hybridgpu.ops import OPERATORS
 from hybridgpu.ops.numpy import binary  # noqa: F401  # declares the operators of np
 
@@ -153,7 +153,7 @@ def test_late_attributes_give_the_bits_of_constants(op, k):
     shapes = sample.shapes or [(2, 3)] * len(op.input_names(values, 1))
     arrays = [nd.array(RANDOM.uniform(low, high, s)) for s in shapes]
     types = [a._type.tensor for a in arrays]
-    late = late_call(op, values, types, False)
+    late = dynamic_call(op, values, types, False)
     graph, _ = apply.operator_graph(op, values, types, False)
     want = Interpreter(graph)(*[a._data for a in arrays])
     got = Interpreter(late.function.graph)(*[a._data for a in arrays], *late.numbers(values))

@@ -15,7 +15,7 @@ from ndarray.support import numbered
 
 import hybridgpu as mx
 from hybridgpu.base import MXNetError
-from hybridgpu.ndarray.tape import Function
+from hybridgpu.ndarray.tape import DifferentiableGraph
 
 nd = mx.nd
 
@@ -416,7 +416,7 @@ def test_errors_inside_an_operator_name_their_class(monkeypatch, kind):
         raise kind("too many values to unpack")
 
     x = nd.ones(2)
-    monkeypatch.setattr(Function, "run", fail)
+    monkeypatch.setattr(DifferentiableGraph, "run", fail)
     said = rf"operator relu cannot be computed: {kind.__name__}: too many values to unpack"
     with pytest.raises(MXNetError, match=said) as raised:
         nd.relu(x)

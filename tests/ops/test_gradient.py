@@ -22,7 +22,7 @@ from hybridgpu.compiler.primitives.custom_gradient import INEXACT_RULES
 from hybridgpu.context import cpu
 from hybridgpu.core.dtypes import dtype_of, f32, f64, i32
 from hybridgpu.ndarray.apply import operator_graph
-from hybridgpu.ndarray.tape import Function
+from hybridgpu.ndarray.tape import DifferentiableGraph
 from hybridgpu.ops.record import Operator
 
 CPU = device_of(cpu())
@@ -55,7 +55,7 @@ def calls(op: Operator) -> list[tuple[Any, list[np.ndarray], list[int]]]:
     return found
 
 
-def function_of(op: Operator, values: Any, inputs: list[np.ndarray]) -> Function | None:
+def function_of(op: Operator, values: Any, inputs: list[np.ndarray]) -> DifferentiableGraph | None:
     """The operator as a function in float64; None where it draws, or its gradient is no derivative."""
     types = [tensor_type(x.shape, dtype_of(x.dtype)) for x in inputs]
     graph, draws = operator_graph(op, values, types, True)
@@ -63,7 +63,7 @@ def function_of(op: Operator, values: Any, inputs: list[np.ndarray]) -> Function
     stopped = any(n.prim.name == "stop_gradient" for n in graph.nodes)
     if draws or stopped or rules & INEXACT_RULES or any(o.dtype is not f64 for o in graph.outputs):
         return None
-    return Function(graph, False)
+    return DifferentiableGraph(graph, False)
 
 
 def along(run: Any, inputs: list[np.ndarray], directions: dict[int, np.ndarray]) -> float:
@@ -186,6 +186,6 @@ def test_inputs_without_gradient(op: Operator) -> None:
             operator_graph(op, values, [tensor_type(s, i32) for s in shapes], True)
             continue
         given = tuple(k < op.num_visible(values) for k in range(len(graph.outputs)))
-        _, _, gives = Function(graph, False).derivative(given, (True,) * len(shapes))
+        _, _, gives = DifferentiableGraph(graph, False).derivative(given, (True,) * len(shapes))
         having = op.inputs_with_gradient(values, len(shapes))
         assert [k for k, g in enumerate(gives) if g is not None and k not in having] == []

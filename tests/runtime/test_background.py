@@ -314,7 +314,7 @@ def test_compilers_at_a_time(monkeypatch, processors, background, most):
 
 
 def test_recorded_calls_compile_one_program_after_the_other(gate, monkeypatch):
-    monkeypatch.setattr(compilation, "Beside", lambda call: pytest.fail("another thread"))
+    monkeypatch.setattr(compilation, "ThreadCall", lambda call: pytest.fail("another thread"))
     net, x = network(13), nd.random.normal(shape=(4, 6))
     x.attach_grad()
     net.hybridize(background=True)

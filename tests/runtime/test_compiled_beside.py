@@ -51,11 +51,11 @@ def failing(monkeypatch, error, number):
     """Let one of the two programs not be built; a list that gets the programs' names."""
     names, load = [], CpuBackend.load
 
-    def fail(backend, program, foreseen=None):
+    def fail(backend, program, prewarmed=None):
         names.append(program.name)
         if program.name.endswith("_backward") is (number == 1):
             raise error
-        return load(backend, program, foreseen)
+        return load(backend, program, prewarmed)
 
     monkeypatch.setattr(CpuBackend, "load", fail)
     return names
@@ -64,9 +64,9 @@ def failing(monkeypatch, error, number):
 def test_both_are_compiled_at_a_time(net, monkeypatch):
     meet, load = threading.Barrier(2, timeout=60), CpuBackend.load
 
-    def together(backend, program, foreseen=None):
+    def together(backend, program, prewarmed=None):
         meet.wait()  # one after the other they would wait for ever
-        return load(backend, program, foreseen)
+        return load(backend, program, prewarmed)
 
     monkeypatch.setattr(CpuBackend, "load", together)
     before = mx.compile_report()
@@ -81,7 +81,7 @@ def test_both_are_compiled_at_a_time(net, monkeypatch):
 def test_programs_on_disk_take_no_thread(net, monkeypatch):
     check(net)
     monkeypatch.setattr(recorded_program, "_memory", {})
-    monkeypatch.setattr(module, "Beside", lambda call: pytest.fail("a thread"))
+    monkeypatch.setattr(module, "ThreadCall", lambda call: pytest.fail("a thread"))
     check(net)
 
 
@@ -100,7 +100,7 @@ def test_kernels_that_another_block_has_loaded_take_no_thread(monkeypatch):
         return y.asnumpy(), x.grad.asnumpy()
 
     want = run(1)
-    monkeypatch.setattr(module, "Beside", lambda call: pytest.fail("a thread"))
+    monkeypatch.setattr(module, "ThreadCall", lambda call: pytest.fail("a thread"))
     before = len(mx.compile_report().events)
     for found, expected in zip(run(-1), want, strict=True):
         np.testing.assert_array_equal(found, expected)
@@ -130,8 +130,8 @@ def test_one_that_cannot_be_built_is_run_by_numpy(net, monkeypatch, number):
 def test_an_error_in_planning_leaves_no_compilation_behind(net, monkeypatch):
     ended, load = [], CpuBackend.load
 
-    def note(backend, program, foreseen=None):
-        loaded = load(backend, program, foreseen)
+    def note(backend, program, prewarmed=None):
+        loaded = load(backend, program, prewarmed)
         ended.append(program.name)
         return loaded
 
@@ -151,9 +151,9 @@ def test_an_error_in_planning_leaves_no_compilation_behind(net, monkeypatch):
 def test_ctrl_c_in_planning_waits_for_no_compilation(net, monkeypatch):
     gate, ended, load = threading.Event(), [], CpuBackend.load
 
-    def wait(backend, program, foreseen=None):
+    def wait(backend, program, prewarmed=None):
         assert gate.wait(60)
-        loaded = load(backend, program, foreseen)
+        loaded = load(backend, program, prewarmed)
         ended.append(threading.current_thread())
         return loaded
 

@@ -109,9 +109,9 @@ def cupy(request, monkeypatch):
 
 def test_the_device_is_switched_where_there_are_several(cupy):
     last = CupyDevice(cupy, cupy.count - 1)
-    assert last.elsewhere() == (cupy.count == 2)
+    assert last.needs_switch() == (cupy.count == 2)
     with last.current():
-        assert cupy.now == last.id and not last.elsewhere()
+        assert cupy.now == last.id and not last.needs_switch()
     last.from_host("x")
     last.empty_cache()
     assert cupy.said == [(last.id, "array", "x"), (last.id, "free")] and cupy.now == 0
@@ -121,7 +121,7 @@ def test_the_device_is_switched_where_there_are_several(cupy):
 @pytest.mark.parametrize("cupy", [2], indirect=True)
 def test_copies_between_gpus_are_ordered_on_both_streams(cupy):
     source, target = CupyDevice(cupy, 0), CupyDevice(cupy, 1)
-    assert target.receive(FakeArray(cupy), source) == "copied"
+    assert target.adopt(FakeArray(cupy), source) == "copied"
     assert cupy.said == [
         (0, "record", 100, "event 0"),  # what computes it
         (1, "wait", 101, "event 0"),
@@ -132,8 +132,8 @@ def test_copies_between_gpus_are_ordered_on_both_streams(cupy):
 
 
 def test_copies_from_the_host(cupy):
-    assert CupyDevice(cupy, 0).receive("x", type("Host", (HostDevice,), {"to_host": lambda self, a: a})()) == "x"
-    assert HostDevice().receive("x", CupyDevice(cupy, 0)) == "x on the host"
+    assert CupyDevice(cupy, 0).adopt("x", type("Host", (HostDevice,), {"to_host": lambda self, a: a})()) == "x"
+    assert HostDevice().adopt("x", CupyDevice(cupy, 0)) == "x on the host"
 
 
 @pytest.mark.parametrize(

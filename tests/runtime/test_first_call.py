@@ -110,7 +110,7 @@ def hashed(folder, notes, record=None):
 
 
 def test_files_that_lie_still_are_read_once(files, monkeypatch):
-    monkeypatch.setattr(package_files, "_SETTLED", -10)
+    monkeypatch.setattr(package_files, "_STABLE_AFTER", -10)
     notes = Notes()
     first = hashed(files, notes)
     assert len(notes) == 1 and first == hashed(files, None)
@@ -148,7 +148,7 @@ def test_what_else_comes_into_a_folder_is_no_reason_to_read_the_files_again(file
     notes = Notes()
     for path in (files / "a.h", files / "inner" / "b.h"):
         os.utime(path, ns=(0, 0))
-    monkeypatch.setattr(package_files, "_settled", lambda times: max(times) < began)  # the folders change from now on
+    monkeypatch.setattr(package_files, "_is_stable", lambda times: max(times) < began)  # the folders change from now on
     began = time.time_ns()
     first = hashed(files, notes)
     time.sleep(0.02)
@@ -260,7 +260,7 @@ def in_its_old_time(file, text):
     ],
 )
 def test_every_change_of_a_file_changes_the_hash(files, change, monkeypatch):
-    monkeypatch.setattr(package_files, "_SETTLED", -10)
+    monkeypatch.setattr(package_files, "_STABLE_AFTER", -10)
     notes = Notes()
     before = hashed(files, notes)
     time.sleep(0.02)  # a step of the file system's clock
@@ -273,7 +273,7 @@ def test_every_change_of_a_file_changes_the_hash(files, change, monkeypatch):
 @pytest.fixture
 def installed(files, tmp_path_factory, monkeypatch):
     """Files that an installer wrote, with those that Python compiled, and its record of them."""
-    monkeypatch.setattr(package_files, "_SETTLED", -10)
+    monkeypatch.setattr(package_files, "_STABLE_AFTER", -10)
     (files / "inner" / "__pycache__").mkdir()
     record = tmp_path_factory.mktemp("dist-info") / "RECORD"
     record.write_text("a.h\ninner/b.h\n")
@@ -333,7 +333,7 @@ def test_a_record_that_was_just_written_is_not_noted(files, tmp_path_factory, mo
     time.sleep(0.02)  # a step of the file system's clock
     record.write_text("")
     written = record.stat().st_ctime_ns
-    monkeypatch.setattr(package_files, "_settled", lambda times: max(times, default=0) < written)
+    monkeypatch.setattr(package_files, "_is_stable", lambda times: max(times, default=0) < written)
     notes = Notes()
     hashed(files, notes)
     assert len(notes) == 1
@@ -416,7 +416,7 @@ WRONG = {
 
 @pytest.mark.parametrize("wrong", WRONG)
 def test_a_note_that_is_none_is_not_believed(files, wrong, monkeypatch):
-    monkeypatch.setattr(package_files, "_SETTLED", -10)
+    monkeypatch.setattr(package_files, "_STABLE_AFTER", -10)
     notes = Notes()
     right = hashed(files, notes)
     ((key, note),) = notes.items()
@@ -510,7 +510,7 @@ def test_copies_in_strips(shape, order, dtype, in_strips):
     """Weights in another order, which first calls wait for: the same elements, wherever strips begin and end."""
     x = (np.arange(np.prod(shape)) % 2039).reshape(shape).astype(dtype)
     for seen in (x.transpose(order), x[::-1].transpose(order)):
-        assert library._crowded(seen) is in_strips
+        assert library._needs_im2col(seen) is in_strips
         out = np.zeros(seen.shape, dtype)
         library._copy(np, out, seen)
         np.testing.assert_array_equal(out, seen)
@@ -519,7 +519,7 @@ def test_copies_in_strips(shape, order, dtype, in_strips):
 def test_what_is_repeated_is_copied_at_once():
     x = np.arange(512, dtype="f")
     seen = np.broadcast_to(x[:, None], (512, 4096))
-    assert not library._crowded(seen) and not library._crowded(np.float32(1))
+    assert not library._needs_im2col(seen) and not library._needs_im2col(np.float32(1))
 
 
 @pytest.mark.parametrize(

@@ -486,16 +486,16 @@ def test_other_parameters_are_still_kept_of(compiler):
 
 def test_foreign_memory_is_no_longer_noted_when_it_is_gone():
     gc.collect()
-    before = len(write_tracking._shared)
+    before = len(write_tracking._exported)
     a = nd.from_numpy(np.ones(7, "float32"))
     assert (
-        write_tracking.is_shared(a._data)
-        and write_tracking.is_shared(a[2:3]._data)
-        and len(write_tracking._shared) == before + 1
+        write_tracking.is_exported(a._data)
+        and write_tracking.is_exported(a[2:3]._data)
+        and len(write_tracking._exported) == before + 1
     )
     del a
     gc.collect()
-    assert len(write_tracking._shared) == before
+    assert len(write_tracking._exported) == before
 
 
 def test_a_net_that_is_gone_watches_nothing(compiler):

@@ -25,7 +25,7 @@ def address(array):
 
 @pytest.mark.parametrize("nbytes", [0, 1, 63, 64, 65, 1000, 1 << 20, (4 << 20) - 1, 4 << 20, (4 << 20) + 1, 9 << 20])
 def test_pieces_are_aligned_and_their_own(nbytes):
-    pieces = [memory.lasting(np, (nbytes,), np.uint8) for _ in range(5)]
+    pieces = [memory.persistent(np, (nbytes,), np.uint8) for _ in range(5)]
     for k, piece in enumerate(pieces):
         assert piece.shape == (nbytes,)
         piece[:] = k
@@ -47,9 +47,9 @@ def test_large_arrays_begin_with_a_large_page(make, nbytes, boundary):
 
 def test_shapes_and_types():
     made = (
-        memory.lasting(np, (3, 0, 2), np.float64),
-        memory.lasting(np, (), np.int8),
-        memory.lasting(np, (5, 7), np.float16),
+        memory.persistent(np, (3, 0, 2), np.float64),
+        memory.persistent(np, (), np.int8),
+        memory.persistent(np, (5, 7), np.float16),
     )
     assert [(a.shape, a.dtype, a.flags.c_contiguous) for a in made] == [
         ((3, 0, 2), np.float64, True),
@@ -60,19 +60,19 @@ def test_shapes_and_types():
 
 @SLABS
 def test_small_pieces_share_large_pages():
-    a, b = (memory.lasting(np, (100_000,), np.uint8) for _ in range(2))
+    a, b = (memory.persistent(np, (100_000,), np.uint8) for _ in range(2))
     while address(b) < address(a):  # a new slab lies anywhere
-        a, b = b, memory.lasting(np, (100_000,), np.uint8)
+        a, b = b, memory.persistent(np, (100_000,), np.uint8)
     assert address(b) - address(a) == -(-100_000 // memory.ALIGNMENT) * memory.ALIGNMENT
 
 
 @SLABS
 def test_memory_goes_with_its_last_piece(monkeypatch):
     monkeypatch.setattr(memory, "_slab", None)
-    first = memory.lasting(np, (3 << 20,), np.uint8)
+    first = memory.persistent(np, (3 << 20,), np.uint8)
     root = weakref.ref(first.base)
-    second = memory.lasting(np, (3 << 20,), np.uint8)
-    memory.lasting(np, (3 << 20,), np.uint8)  # does not fit any more: another slab
+    second = memory.persistent(np, (3 << 20,), np.uint8)
+    memory.persistent(np, (3 << 20,), np.uint8)  # does not fit any more: another slab
     assert second.base is first.base
     del first
     gc.collect()
@@ -86,7 +86,7 @@ def test_threads_get_different_pieces():
     found = [[] for _ in range(4)]
 
     def work(mine):
-        mine += [memory.lasting(np, (12_345,), np.uint8) for _ in range(200)]
+        mine += [memory.persistent(np, (12_345,), np.uint8) for _ in range(200)]
 
     threads = [threading.Thread(target=work, args=(f,)) for f in found]
     for t in threads:

@@ -62,16 +62,16 @@ def test_an_installed_library_is_not_loaded_to_be_offered(which, tmp_path, monke
     monkeypatch.setattr(module, "_wheel", lambda *cuda: [str(tmp_path)])
     (tmp_path / name).write_bytes(b"loading this fails")
     library = make(Place(13))
-    assert library.offers(primitive) and library._found is None
+    assert library.supports(primitive) and library._found is None
     assert "does not load" in library.binding  # the first step that wants it loads it
-    assert not library.offers(primitive)
+    assert not library.supports(primitive)
     monkeypatch.setenv(setting, "0")
-    assert not make(Place(13)).offers(primitive)
+    assert not make(Place(13)).supports(primitive)
     monkeypatch.setenv(setting, "1")
     (tmp_path / name).unlink()
     monkeypatch.setattr(module, "places", lambda names, folders: [])
     absent = make(Place(13))  # no wheel: then only looking for it tells
-    assert not absent.offers(primitive) and isinstance(absent._found, str)
+    assert not absent.supports(primitive) and isinstance(absent._found, str)
 
 
 def test_a_backend_loads_no_library(tmp_path, monkeypatch):

@@ -27,7 +27,7 @@ from hybridgpu.backends.cpu import prestarted_compiler as module_of_waiting
 from hybridgpu.backends.cpu import toolchain as module
 from hybridgpu.backends.cpu.backend import cpu_backend
 from hybridgpu.backends.cpu.compile import CompileError
-from hybridgpu.backends.cpu.prestarted_compiler import Waiting
+from hybridgpu.backends.cpu.prestarted_compiler import PrestartedCompiler
 from hybridgpu.backends.cpu.toolchain import FLAGS, Toolchain
 from hybridgpu.cache.disk_cache import Store
 from hybridgpu.compiler.program import END_OF_UNIT
@@ -60,7 +60,7 @@ def toolchain(compiler, store, monkeypatch):
 
 def run(toolchain, text, store, tmp_path, numeric="strict"):
     with toolchain.start(numeric) as waiting:
-        assert [type(w) for w in waiting] == [Waiting] * 2
+        assert [type(w) for w in waiting] == [PrestartedCompiler] * 2
         code = toolchain.compile(text, numeric, store, waiting)
     assert not any(w.object.parent.exists() for w in waiting)
     file = tmp_path / f"{time.monotonic_ns()}.so"

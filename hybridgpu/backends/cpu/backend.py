@@ -34,14 +34,14 @@ from ...core.settings import disabled_passes
 from ...core.temp_dirs import scratch
 from ..base import BuildInfo, Mode, NotBuiltError, this_thread
 from ..library import run_host_step
-from ..memory import lasting, lodger
-from ..worker_thread import Beside
+from ..memory import alias, persistent
+from ..worker_thread import ThreadCall
 from .bound_call import Bound
-from .elf import HEADER, is_whole
+from .elf import HEADER, is_complete
 from .toolchain import MOST_WAITING, Toolchain, find_toolchain
 
 if TYPE_CHECKING:
-    from .prestarted_compiler import Waiting
+    from .prestarted_compiler import PrestartedCompiler
 
 __all__ = ["CpuBackend", "CpuProgram", "address_of"]
 
@@ -101,7 +101,7 @@ class CpuProgram:
             if not self.program.arena_bytes:
                 return (None, 0)
             _make_room(self)
-            memory = lasting(np, (self.program.arena_bytes,), np.uint8)
+            memory = persistent(np, (self.program.arena_bytes,), np.uint8)
             return memory, address_of(memory)
 
     def describe(self, step: LibraryStep) -> str:
@@ -158,7 +158,7 @@ class CpuProgram:
             if b.space == "output" and self.program.output_buffers[b.index] == index:
                 return outputs[b.index].reshape(shape)
             if b.space == "output":
-                return lodger(outputs[b.index], b.nbytes, from_short(b.dtype).np, shape)
+                return alias(outputs[b.index], b.nbytes, from_short(b.dtype).np, shape)
             return owner[b.index : b.index + b.nbytes].view(from_short(b.dtype).np).reshape(shape)
 
         segment = {begin: (k, end) for k, (begin, end) in enumerate(self.program.segments)}
@@ -215,7 +215,7 @@ def _opener(program: Program) -> type[ctypes.CDLL]:
 def _opened(file: Path, opener: type[ctypes.CDLL] = ctypes.CDLL) -> ctypes.CDLL:
     """A shared library. Raises OSError if it cannot be loaded, or is cut short."""
     with open(file, "rb", buffering=0) as f:
-        if not is_whole(f.read(HEADER), os.fstat(f.fileno()).st_size):
+        if not is_complete(f.read(HEADER), os.fstat(f.fileno()).st_size):
             raise OSError(errno.EIO, "the library is cut short", str(file))
     return opener(str(file))
 
@@ -243,12 +243,12 @@ class CpuBackend:
     def key(self, target: Target | None = None) -> str:
         return f"cpu {self.toolchain.key}{(target or self.target).passes_key}"
 
-    def foresee(self, numeric: str) -> AbstractContextManager[Sequence[Waiting]]:
+    def prewarm(self, numeric: str) -> AbstractContextManager[Sequence[PrestartedCompiler]]:
         # after a program whose kernels were there, those of another size or of a block alike will be, too; and after one of
         # a single unit, a second compiler would start for nothing, which is a third of the time of such a unit
         return self.toolchain.start(numeric, self._units_last) if self._units_last else nullcontext(())
 
-    def loads_beside(self, program: Program) -> bool:
+    def loads_in_parallel(self, program: Program) -> bool:
         # compilers are processes of their own; a library that is open already is found before a thread has started
         return not program.segments or self._library_key(program) not in self._loaded
 
@@ -256,7 +256,7 @@ class CpuBackend:
         identity = f"{self.toolchain.key}\0{program.numeric}\0{program.source}"
         return hashlib.sha256(identity.encode()).hexdigest()
 
-    def _library(self, program: Program, waiting: Sequence[Waiting] = ()) -> tuple[ctypes.CDLL, int]:
+    def _library(self, program: Program, waiting: Sequence[PrestartedCompiler] = ()) -> tuple[ctypes.CDLL, int]:
         """The program's compiled code, and how many modules were compiled for it now.
 
         A prelude that has to be compiled as well is compiled at the same time, since it will be wanted next.
@@ -279,7 +279,7 @@ class CpuBackend:
             self._loaded[key] = held
         return held, compiled
 
-    def _compiling(self, prelude: Program | None) -> AbstractContextManager[Beside[int] | None]:
+    def _compiling(self, prelude: Program | None) -> AbstractContextManager[ThreadCall[int] | None]:
         """The compilation of a prelude in another thread, which gives how many modules it was."""
         if prelude is None or not prelude.segments or this_thread.background:
             return nullcontext()
@@ -289,7 +289,7 @@ class CpuBackend:
                 return self._library(prelude)[1]
             return 0
 
-        return Beside(count)
+        return ThreadCall(count)
 
     def _kept_and_opened(self, key: str, code: bytes) -> ctypes.CDLL:
         """A new library, from its entry; from a file of its own where another process has deleted that since, or where
@@ -307,16 +307,16 @@ class CpuBackend:
         except OSError as e:
             raise NotBuiltError(f"compiled code cannot be loaded: {e}") from None
 
-    def load(self, program: Program, foreseen: Sequence[Waiting] = ()) -> CpuProgram:
-        made = self._load(program, foreseen)
+    def load(self, program: Program, prewarmed: Sequence[PrestartedCompiler] = ()) -> CpuProgram:
+        made = self._load(program, prewarmed)
         if program.segments and program is not self._prelude:  # which was compiled beside its program
             self._units_last = program.source.count(END_OF_UNIT) + 1 if made.info.compiled else 0
             self._prelude = program.prelude
         return made
 
-    def _load(self, program: Program, foreseen: Sequence[Waiting] = ()) -> CpuProgram:
+    def _load(self, program: Program, prewarmed: Sequence[PrestartedCompiler] = ()) -> CpuProgram:
         start = time.perf_counter()
-        library, compiled = self._library(program, foreseen) if program.segments else (None, 0)
+        library, compiled = self._library(program, prewarmed) if program.segments else (None, 0)
         if library is not None and type(library) is not (opener := _opener(program)):  # as another program opened it
             library = opener(library._name, handle=library._handle)
         info = BuildInfo(time.perf_counter() - start, compiled, " ".join(self.toolchain.command))

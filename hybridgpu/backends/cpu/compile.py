@@ -25,7 +25,7 @@ from .toolchain import MOST_WAITING
 if TYPE_CHECKING:
     import subprocess
 
-    from .prestarted_compiler import Waiting
+    from .prestarted_compiler import PrestartedCompiler
     from .toolchain import Toolchain
 
 __all__ = ["CompileError", "compile_source", "cpu_count", "probe", "start"]
@@ -50,19 +50,19 @@ _ROOM = 4 << 20  #: bytes: more than any library and its parts take
 _AS_PAGES = ("-z", "noseparate-code")
 
 
-def start(toolchain: Toolchain, numeric: str, units: int) -> AbstractContextManager[Sequence[Waiting]]:
+def start(toolchain: Toolchain, numeric: str, units: int) -> AbstractContextManager[Sequence[PrestartedCompiler]]:
     """As many compilers as ``units`` can use that are ready when a text for :func:`compile_source` is there; none where they
     would only take time."""
     count = min(units, MOST_WAITING, cpu_count() - this_thread.background) if cpu_count() > 1 else 0
     if not toolchain.waits or not count:
         return nullcontext(())
-    from .prestarted_compiler import several  # needed as seldom as ``subprocess``
+    from .prestarted_compiler import start_many  # needed as seldom as ``subprocess``
 
-    return several(count, [*toolchain.command, *toolchain.mode_flags(numeric), "-c", *_from_start()])
+    return start_many(count, [*toolchain.command, *toolchain.mode_flags(numeric), "-c", *_from_start()])
 
 
 def compile_source(
-    toolchain: Toolchain, source: str, numeric: str, store: Store, waiting: Sequence[Waiting] = ()
+    toolchain: Toolchain, source: str, numeric: str, store: Store, waiting: Sequence[PrestartedCompiler] = ()
 ) -> bytes:
     """The shared library of ``source``, whose units are compiled side by side.
 

@@ -4,12 +4,12 @@ signal at the first page that is missing."""
 
 from __future__ import annotations
 
-__all__ = ["HEADER", "is_whole"]
+__all__ = ["HEADER", "is_complete"]
 
 HEADER = 64  #: bytes of a file that are enough to tell
 
 
-def is_whole(header: bytes, size: int) -> bool:
+def is_complete(header: bytes, size: int) -> bool:
     """Whether a file of ``size`` bytes that begins with ``header`` reaches to the end of its section table, which linkers
     write last. True for what is no ELF file of 64 bits, which the loader of another system judges."""
     if header[:5] != b"\x7fELF\x02":

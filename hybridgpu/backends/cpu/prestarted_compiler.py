@@ -23,12 +23,12 @@ from .process import start
 if TYPE_CHECKING:
     import subprocess
 
-__all__ = ["Waiting", "several"]
+__all__ = ["PrestartedCompiler", "start_many"]
 
-_all: WeakSet[Waiting] = WeakSet()
+_all: WeakSet[PrestartedCompiler] = WeakSet()
 
 
-class Waiting:
+class PrestartedCompiler:
     """A compiler at its standard input. Leaving the ``with`` ends it and deletes what it made.
 
     Attributes:
@@ -55,7 +55,7 @@ class Waiting:
         out, said = self._process.communicate(text)
         return subprocess.CompletedProcess(self._command, self._process.returncode, out, said)
 
-    def __enter__(self) -> Waiting:
+    def __enter__(self) -> PrestartedCompiler:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -76,13 +76,13 @@ class Waiting:
 
 
 @contextlib.contextmanager
-def several(count: int, command: list[str]) -> Iterator[Sequence[Waiting]]:
+def start_many(count: int, command: list[str]) -> Iterator[Sequence[PrestartedCompiler]]:
     """As many of them, or fewer where no more can be started: no place, no more processes."""
     with contextlib.ExitStack() as left:
-        found: list[Waiting] = []
+        found: list[PrestartedCompiler] = []
         with contextlib.suppress(OSError):
             for _ in range(count):
-                found.append(left.enter_context(Waiting(command)))
+                found.append(left.enter_context(PrestartedCompiler(command)))
         yield found
 
 

@@ -23,7 +23,7 @@ from ...core.settings import text_of
 from ..base import NotBuiltError
 
 if TYPE_CHECKING:
-    from .prestarted_compiler import Waiting
+    from .prestarted_compiler import PrestartedCompiler
 
 __all__ = ["FLAGS", "MOST_WAITING", "Toolchain", "find_toolchain"]
 
@@ -70,7 +70,7 @@ class Toolchain:
         command: how it is started.
         identity: path, size and time of the binary, so that an upgrade changes every cache key.
         flags: what it accepts of FLAGS.
-        waits: whether it can be started before its text is known (see waiting.py).
+        waits: whether it can be started before its text is known (see prestarted_compiler.py).
         linker: the program that it links with, '' where that is not known.
         note: the store's key of what was found out about it, '' if nothing is kept there.
     """
@@ -107,14 +107,14 @@ class Toolchain:
         """What it links with where linking without is refused."""
         return _LIBRARIES if "-nostdlib" in self.flags else ()
 
-    def start(self, numeric: str, units: int = MOST_WAITING) -> AbstractContextManager[Sequence[Waiting]]:
+    def start(self, numeric: str, units: int = MOST_WAITING) -> AbstractContextManager[Sequence[PrestartedCompiler]]:
         """Compilers that are ready when a text for :meth:`compile`, of so many units, is there; none where they would only
         take time."""
         from .compile import start
 
         return start(self, numeric, units)
 
-    def compile(self, source: str, numeric: str, store: Store, waiting: Sequence[Waiting] = ()) -> bytes:
+    def compile(self, source: str, numeric: str, store: Store, waiting: Sequence[PrestartedCompiler] = ()) -> bytes:
         """The shared library of ``source``; see :func:`~hybridgpu.backends.cpu.compile.compile_source`."""
         from .compile import CompileError, compile_source
 

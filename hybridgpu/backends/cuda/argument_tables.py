@@ -27,11 +27,11 @@ import numpy as np
 from ...compiler.program import LibraryStep, Program
 from ...core.fork_safe_lock import Lock
 from ...core.settings import cuda_graphs
-from ..library import Direct
+from ..library import AddressCall
 from ..memory import empty
 from .driver import Driver, KernelGraph, Launch, LibraryStart, Memory, NotCapturedError
 
-__all__ = ["Arena", "Arenas", "DirectCall", "Frame", "KernelCall", "Layout", "LibraryCall", "StreamArenas"]
+__all__ = ["Arena", "Arenas", "ArgumentTable", "DirectCall", "KernelCall", "Layout", "LibraryCall", "StreamArenas"]
 
 _WORD = 8  #: bytes of a value
 _WORKSPACE = 256  #: bytes of which the address of a library's workspace is a multiple
@@ -60,7 +60,7 @@ class LibraryCall(NamedTuple):
 
     step: LibraryStep
     body: Any
-    direct: Direct | None
+    direct: AddressCall | None
     slots: tuple[int, ...]
 
 
@@ -91,7 +91,7 @@ class Layout:
         handles: dict[str, Any],
         driver: Driver,
         bodies: dict[int, Any],
-        direct: dict[int, Direct],
+        direct: dict[int, AddressCall],
     ) -> None:
         """
         Args:
@@ -241,7 +241,7 @@ def _counted(count: int, what: str) -> str:
     return f"{count} {what}{'' if count == 1 else 's'}"
 
 
-class Frame:
+class ArgumentTable:
     """A table of arguments with the kernels' argument blocks.
 
     Args:

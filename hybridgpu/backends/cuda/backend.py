@@ -24,12 +24,12 @@ from ...core.dtypes import from_short
 from ...core.fork_safe_lock import Lock
 from ...core.settings import disabled_passes, graph_kernels, tf32
 from ..base import BuildInfo, Mode
-from ..device_errors import DeviceError, again, give_up, keeper
-from ..library import Direct, Library, prepare_step, run_host_step
+from ..device_errors import DeviceError, raise_translated, register_holder, retry_after_oom
+from ..library import AddressCall, Library, prepare_step, run_host_step
+from ..memory import alias, empty, zeros
 from ..memory import copy as copied
-from ..memory import empty, lodger, zeros
 from ..write_tracking import assign
-from .argument_tables import Arena, Arenas, DirectCall, Frame, Layout, LibraryCall
+from .argument_tables import Arena, Arenas, ArgumentTable, DirectCall, Layout, LibraryCall
 from .device_tables import digest
 from .driver import Driver, NoGraphError, NotCapturedError, Stream
 
@@ -56,7 +56,7 @@ class CudaProgram:
         arenas: Arenas,
         library: Library | None = None,
     ) -> None:
-        self.program, self.info, self.mode = program, info, Mode.FRESH
+        self.program, self.info, self.mode = program, info, Mode.EAGER_ALLOC
         self.driver, self._xp, self._address, self.arenas = driver, xp, address, arenas
         handles = driver.load(program.kernels)
         bodies = {
@@ -73,9 +73,9 @@ class CudaProgram:
         self._binding = Lock()
         self.no_graph: list[str] = []  #: why CUDA graphs cannot be used, once that is known
 
-    def _direct(self) -> dict[int, Direct]:
+    def _direct(self) -> dict[int, AddressCall]:
         """Step number -> how its library starts it by addresses alone, where it can."""
-        found: dict[int, Direct] = {}
+        found: dict[int, AddressCall] = {}
         for k, step in enumerate(self.program.steps):
             prepared = self._prepared.get(id(step))
             if prepared is not None and isinstance(step, LibraryStep):
@@ -104,7 +104,7 @@ class CudaProgram:
     def keeps(self) -> bool:
         """Whether the arena is kept between calls."""
         nbytes = self.layout.nbytes
-        return bool(nbytes) and (self.mode is not Mode.FRESH or nbytes <= _SMALL)
+        return bool(nbytes) and (self.mode is not Mode.EAGER_ALLOC or nbytes <= _SMALL)
 
     def bind(self, fixed: tuple[int, ...]) -> Bound:
         """The program with the addresses of its parameters, in order of their positions."""
@@ -147,10 +147,10 @@ class CudaProgram:
         barrier = self.barrier() if layout.barrier_slot >= 0 else None
         word = self._address(barrier) if barrier is not None else 0
         key = (arena.base if arena is not None else 0, *moving)
-        self.start(Frame(layout, driver, fixed, word, key, False), driver.stream().ptr, arena, inputs, outputs)
+        self.start(ArgumentTable(layout, driver, fixed, word, key, False), driver.stream().ptr, arena, inputs, outputs)
 
     def start(
-        self, frame: Frame, stream: int, arena: Arena | None, inputs: Sequence[Any], outputs: Sequence[Any]
+        self, frame: ArgumentTable, stream: int, arena: Arena | None, inputs: Sequence[Any], outputs: Sequence[Any]
     ) -> None:
         """Start all parts of a frame; the arrays are for library calls."""
         if not frame.libraries:
@@ -184,7 +184,7 @@ class CudaProgram:
                 assert arena.owner is not None
                 return arena.owner[b.index : b.index + b.nbytes].view(from_short(b.dtype).np).reshape(shape)
             if b.space == "output" and program.output_buffers[b.index] != index:
-                return lodger(outputs[b.index], b.nbytes, from_short(b.dtype).np, shape)
+                return alias(outputs[b.index], b.nbytes, from_short(b.dtype).np, shape)
             return (inputs if b.space == "input" else outputs)[b.index].reshape(shape)
 
         step, prepared = call.step, self._prepared[id(call.step)]
@@ -192,8 +192,8 @@ class CudaProgram:
             run_host_step(step, array, program, self._xp, call.body, prepared)
         except Exception as e:
             if call.body is not None:  # some of a loop's steps were made
-                give_up(e)
-            again(e, run_host_step, step, array, program, self._xp, None, prepared)
+                raise_translated(e)
+            retry_after_oom(e, run_host_step, step, array, program, self._xp, None, prepared)
 
     def describe(self, step: LibraryStep) -> str:
         """What computes a library step, '' if there was no choice."""
@@ -221,7 +221,7 @@ class Bound:
             try:
                 found = Lane(self.program, self.fixed, stream)
             except Exception as e:
-                found = again(e, Lane, self.program, self.fixed, stream)
+                found = retry_after_oom(e, Lane, self.program, self.fixed, stream)
             lanes[stream.ptr] = found
         return found
 
@@ -244,7 +244,7 @@ class Lane:
         self._program, self._fixed, self._stream = program, fixed, stream
         self._ptr, self._layout = stream.ptr, program.layout
         self._bytes = program.layout.nbytes
-        self._frames: dict[tuple[int, ...], Frame] = {}
+        self._frames: dict[tuple[int, ...], ArgumentTable] = {}
         self._limit = _FRAMES if self._layout.kernels <= _LARGE else 1
         # calls on a stream take turns, and all kernels leave the word as they found it; CuPy clears it on this stream
         self._barrier = program.barrier() if self._layout.barrier_slot >= 0 else None
@@ -280,7 +280,7 @@ class Lane:
                 for start in frame.starts:
                     start(ptr)
         except Exception as e:  # the frame is gone with what may be wrong in it
-            give_up(e)
+            raise_translated(e)
         if frame.graphs is self._graphs:
             frames[key] = frame
         else:
@@ -288,7 +288,7 @@ class Lane:
         if self._free is not None:
             self._free.append(arena)  # type: ignore[arg-type]
 
-    def _frame(self, key: tuple[int, ...]) -> Frame:
+    def _frame(self, key: tuple[int, ...]) -> ArgumentTable:
         """A frame with these addresses: the one that was not used for longest, changed, or a new one."""
         frames, layout = self._frames, self._layout
         while self._graphs and layout.loaded:
@@ -300,7 +300,7 @@ class Lane:
                 try:
                     return self._new(key, graphs=True)
                 except DeviceError as e:
-                    return again(e, self._new, key, True)
+                    return retry_after_oom(e, self._new, key, True)
             except NotCapturedError as e:  # graphs end before that call, and begin behind it
                 layout.left_out[e.node] = str(e)
             except NoGraphError as e:
@@ -312,8 +312,8 @@ class Lane:
             return frame
         return self._new(key, graphs=False)
 
-    def _new(self, key: tuple[int, ...], graphs: bool) -> Frame:
-        return Frame(self._layout, self._program.driver, self._fixed, self._waits, key, graphs)
+    def _new(self, key: tuple[int, ...], graphs: bool) -> ArgumentTable:
+        return ArgumentTable(self._layout, self._program.driver, self._fixed, self._waits, key, graphs)
 
 
 class CudaBackend:
@@ -328,12 +328,12 @@ class CudaBackend:
         target = cuda_target(driver.arch, driver.multiprocessors).changed(**driver.constants)
         target = target.changed(**{k: min(getattr(target.gpu, k), most) for k, most in driver.limits.items()})
         if library is not None:
-            products, convolutions = library.offers("gemm_bias"), library.offers("conv_bias_act")
+            products, convolutions = library.supports("gemm_bias"), library.supports("conv_bias_act")
             target = replace(target, library_epilogues=products, library_convolutions=convolutions)
         self._target = replace(target, resident=graph_kernels()) if driver.cooperative else target
         self.driver, self.xp, self._address, self._library = driver, xp, address, library
         self.arenas = Arenas(xp, address)
-        keeper(self.arenas)
+        register_holder(self.arenas)
 
     @property
     def target(self) -> Target:
@@ -354,19 +354,19 @@ class CudaBackend:
         one = f" clusters of {target.persistent_cluster}" + (" replayed" if target.replayed else "")
         return f"cuda {self.driver.identity} {digest(target.gpu)}{epilogues}{one} {target.resident}{target.passes_key}"
 
-    def foresee(self, numeric: str) -> AbstractContextManager[Any]:
+    def prewarm(self, numeric: str) -> AbstractContextManager[Any]:
         return nullcontext()  # NVRTC is a library of this process: nothing runs beside the first call
 
-    def loads_beside(self, program: Program) -> bool:
+    def loads_in_parallel(self, program: Program) -> bool:
         return False  # threads do not help NVRTC
 
-    def load(self, program: Program, foreseen: Any = None) -> CudaProgram:
+    def load(self, program: Program, prewarmed: Any = None) -> CudaProgram:
         start, before = time.perf_counter(), self.driver.compiled
         info = BuildInfo(0.0, 0, self.driver.identity)
         try:
             loaded = self._loaded(program, info)
         except Exception as e:
-            loaded = again(e, self._loaded, program, info)
+            loaded = retry_after_oom(e, self._loaded, program, info)
         info.seconds, info.compiled = time.perf_counter() - start, self.driver.compiled - before
         return loaded
 

@@ -11,10 +11,10 @@ from ctypes import c_int, c_size_t, c_void_p
 from typing import Any, Generic, Protocol, TypeVar
 
 from ...core.fork_safe_lock import Lock
-from ..device_errors import DeviceError, again
+from ..device_errors import DeviceError, retry_after_oom
 from .errors import FORKED, lost_by_fork
 
-__all__ = ["SUCCESS", "ForeignBinding", "ForeignError", "Held", "Opaque", "Outcomes", "Place"]
+__all__ = ["SUCCESS", "DeviceScope", "FailureCache", "ForeignBinding", "ForeignError", "LazyLibrary", "Opaque"]
 
 SUCCESS = 0  #: what a function returns that did what it should
 _SMALLER = (
@@ -112,7 +112,7 @@ class ForeignBinding:
         return ""
 
 
-class Outcomes:
+class FailureCache:
     """What becomes of calls of one prepared function that did not succeed. One thread at a time uses it.
 
     Args:
@@ -144,7 +144,7 @@ class Outcomes:
             raise told
         self._second = True
         try:
-            return again(told, start, stream)
+            return retry_after_oom(told, start, stream)
         finally:
             self._second = False
 
@@ -173,7 +173,7 @@ class Opaque:
     _as_parameter_ = pointer
 
 
-class Place(Protocol):
+class DeviceScope(Protocol):
     """What a library needs of a device."""
 
     xp: Any
@@ -194,7 +194,7 @@ class Place(Protocol):
 B = TypeVar("B", bound=ForeignBinding)
 
 
-class Held(Generic[B]):
+class LazyLibrary(Generic[B]):
     """A library on one device: its binding, looked for once, and one handle, which lives as long as the process.
 
     Args:
@@ -209,7 +209,7 @@ class Held(Generic[B]):
 
     def __init__(
         self,
-        place: Place,
+        place: DeviceScope,
         finder: Callable[[int], B | str],
         create: str,
         installed: Callable[[int], bool] | None = None,

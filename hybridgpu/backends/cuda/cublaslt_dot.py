@@ -25,9 +25,9 @@ import numpy as np
 from ...compiler.ir.types import TensorType
 from ...core.dtypes import f32
 from ...core.fork_safe_lock import Lock
-from ..library import TF32, Declined, Direct, Part, Prepared
+from ..library import TF32, AddressCall, Part, Prepared, Unsupported
 from . import cublaslt
-from .ctypes_binding import SUCCESS, Held, Outcomes, Place
+from .ctypes_binding import SUCCESS, DeviceScope, FailureCache, LazyLibrary
 from .cublaslt import Binding, CublasLtError, Descriptor, Heuristic, find, installed
 
 __all__ = ["ProductLibrary"]
@@ -81,7 +81,7 @@ def matrices(shape: Sequence[int], strides: Sequence[int]) -> Matrices | None:
     return None
 
 
-class ProductLibrary(Held[Binding]):
+class ProductLibrary(LazyLibrary[Binding]):
     """Computes ``dot`` and ``affine`` by cuBLASLt where it is installed; a :class:`~..library.Library`.
 
     Args:
@@ -89,10 +89,10 @@ class ProductLibrary(Held[Binding]):
         finder: CUDA's major version -> the binding, or why there is none.
     """
 
-    def __init__(self, place: Place, finder: Callable[[int], Binding | str] = find) -> None:
+    def __init__(self, place: DeviceScope, finder: Callable[[int], Binding | str] = find) -> None:
         super().__init__(place, finder, "cublasLtCreate", installed if finder is find else None)
 
-    def offers(self, primitive: str) -> bool:
+    def supports(self, primitive: str) -> bool:
         """See :class:`~..library.Library`."""
         return primitive == "gemm_bias" and self.expected()
 
@@ -111,14 +111,14 @@ class ProductLibrary(Held[Binding]):
             return None
         binding = self.binding
         if isinstance(binding, str):
-            return Declined(f"{_FALLBACK} ({binding})")
+            return Unsupported(f"{_FALLBACK} ({binding})")
         if out.dtype.short not in _TYPES:
-            return Declined(f"{_FALLBACK} (cuBLASLt is not used for {out.dtype.name})")
+            return Unsupported(f"{_FALLBACK} (cuBLASLt is not used for {out.dtype.name})")
         x, w = inputs[:2]
         if not out.size or not x.shape[-1]:
-            return Declined(f"{_FALLBACK} (nothing is multiplied)")
+            return Unsupported(f"{_FALLBACK} (nothing is multiplied)")
         if max(*x.shape, *w.shape, out.size // (out.shape[-1] * out.shape[-2])) > _LARGEST:
-            return Declined(f"{_FALLBACK} (more than 2^31 rows)")
+            return Unsupported(f"{_FALLBACK} (more than 2^31 rows)")
         epilogue = [name for name, there in (("bias", primitive == "gemm_bias"), ("relu", params.get("relu"))) if there]
         return _Product(self, binding, out, x.shape[-1], tuple(epilogue), operator, part, tf32)
 
@@ -244,7 +244,7 @@ class _Product:
             del table[next(iter(table))]
         table[key] = value
 
-    def direct(self, shapes: Sequence[tuple[int, ...]], transposed: Sequence[bool]) -> Direct | None:
+    def direct(self, shapes: Sequence[tuple[int, ...]], transposed: Sequence[bool]) -> AddressCall | None:
         """See :class:`~..library.Prepared`.
 
         Raises:
@@ -349,7 +349,7 @@ class _Product:
 
 
 class _Direct:
-    """A product of a program's step: see :class:`~..library.Direct`."""
+    """A product of a program's step: see :class:`~..library.AddressCall`."""
 
     def __init__(self, product: _Product, plan: _Plan, left: Matrices, right: Matrices) -> None:
         self._product, self._plan, self._lain = product, plan, (left, right)
@@ -357,7 +357,7 @@ class _Direct:
         self.workspace = int(self._algorithm.workspace)
 
     def starter(self, operands: Sequence[Any], out: Any, work: Any) -> Callable[[int], bool]:
-        """See :class:`~..library.Direct`."""
+        """See :class:`~..library.AddressCall`."""
         product, (a, b, d), algorithm = self._product, self._plan.layouts, self._algorithm
         binding, library, name = product._binding, product._library, "cublasLtMatmul"
         left, right, *biases = operands
@@ -370,7 +370,7 @@ class _Direct:
         matrices = (right, a.pointer, left, b.pointer, zero, out, d.pointer, out, d.pointer)
         chosen = ctypes.byref(algorithm.algorithm), work, self.workspace
         run = partial(binding.function(name), handle, described.pointer, one, *matrices, *chosen)
-        outcomes, set_at = Outcomes(binding, product._operator), 0
+        outcomes, set_at = FailureCache(binding, product._operator), 0
 
         def start(stream: int) -> bool:
             nonlocal set_at

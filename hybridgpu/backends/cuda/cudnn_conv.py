@@ -31,9 +31,9 @@ import numpy as np
 from ...compiler.ir.types import TensorType
 from ...compiler.primitives.conv import apply_epilogue
 from ...core.dtypes import f32
-from ..library import TF32, Declined, Direct, Part, Prepared
+from ..library import TF32, AddressCall, Part, Prepared, Unsupported
 from . import cudnn
-from .ctypes_binding import SUCCESS, Held, Outcomes, Place
+from .ctypes_binding import SUCCESS, DeviceScope, FailureCache, LazyLibrary
 from .cudnn import Binding, CudnnError, Descriptor, Performance, find, installed, ints
 from .cudnn_layouts import Form, data_form, form_of, weights_form
 
@@ -97,7 +97,7 @@ _KINDS = {
 }
 
 
-class ConvolutionLibrary(Held[Binding]):
+class ConvolutionLibrary(LazyLibrary[Binding]):
     """Computes what convolutions are by cuDNN where it is installed and has an algorithm; a :class:`~..library.Library`.
 
     Args:
@@ -105,7 +105,7 @@ class ConvolutionLibrary(Held[Binding]):
         finder: CUDA's major version -> the binding, or why there is none.
     """
 
-    def __init__(self, place: Place, finder: Callable[[int], Binding | str] = find) -> None:
+    def __init__(self, place: DeviceScope, finder: Callable[[int], Binding | str] = find) -> None:
         super().__init__(place, finder, "cudnnCreate", installed if finder is find else None)
 
     def prepare(
@@ -127,9 +127,9 @@ class ConvolutionLibrary(Held[Binding]):
             return None
         binding = self.binding
         if isinstance(binding, str):
-            return Declined(f"{_FALLBACK} ({binding})")
+            return Unsupported(f"{_FALLBACK} ({binding})")
         if out.dtype.short not in _TYPES:
-            return Declined(f"{_FALLBACK} (cuDNN has no {out.dtype.short})")
+            return Unsupported(f"{_FALLBACK} (cuDNN has no {out.dtype.short})")
         x, w = inputs[:2]
         derivative = {"conv_backward_data": data_form, "conv_backward_filter": weights_form}.get(primitive)
         if derivative is not None:
@@ -137,10 +137,10 @@ class ConvolutionLibrary(Held[Binding]):
         else:
             form = form_of(x.shape, w.shape, out.shape, params, out.dtype.is_half)
         if isinstance(form, str):
-            return Declined(f"{_FALLBACK} ({form})")
+            return Unsupported(f"{_FALLBACK} ({form})")
         try:
             if primitive == "conv_bias_act" and form.kind != "forward":
-                return Declined(f"{_FALLBACK} (cuDNN adds nothing to a {_KINDS[form.kind].words})")
+                return Unsupported(f"{_FALLBACK} (cuDNN adds nothing to a {_KINDS[form.kind].words})")
             added = ("bias", "array")[: len(inputs) - 2]
             arithmetic = _TF32 if tf32 and out.dtype is f32 else _TYPES[out.dtype.short]
             whole: Callable[..., _Convolution] = partial(_Convolution, self, binding, form, arithmetic, operator)
@@ -157,7 +157,7 @@ class ConvolutionLibrary(Held[Binding]):
         except CudnnError as e:
             raise e.at(operator) from None
 
-    def offers(self, primitive: str) -> bool:
+    def supports(self, primitive: str) -> bool:
         """See :class:`~..library.Library`."""
         return primitive == "conv_bias_act" and self.expected()
 
@@ -318,17 +318,17 @@ class _Convolution:
                     return False
                 if turned and self._copied:
                     whole = place.xp.empty(out.shape, out.dtype)
-                    form.deliver(made, whole)
+                    form.copy_back(made, whole)
                     out[...] = whole
                 elif turned:
-                    form.deliver(made, out)
+                    form.copy_back(made, out)
                 elif made is not out:
                     out[...] = made.reshape(out.shape)
         except CudnnError as e:
             raise e.at(self._operator) from None
         return True
 
-    def direct(self, shapes: Sequence[tuple[int, ...]], transposed: Sequence[bool]) -> Direct | None:
+    def direct(self, shapes: Sequence[tuple[int, ...]], transposed: Sequence[bool]) -> AddressCall | None:
         """See :class:`~..library.Prepared`."""
         as_they_lie = self._form.native or self._form.kind == "forward"
         if not as_they_lie or self._form.copies or self._copied or any(transposed):
@@ -364,7 +364,7 @@ class _Convolution:
     def _aligned(self, a: Any) -> Any:
         return a if self._library.place.address(a) % _ALIGNMENT == 0 else a.copy()
 
-    def _start(self, place: Place, first: int, second: int, result: int) -> bool:
+    def _start(self, place: DeviceScope, first: int, second: int, result: int) -> bool:
         """Start the first algorithm that takes this; the others are forgotten."""
         name = f"cudnnConvolution{_KINDS[self._form.kind].function}"
         while candidates := self._candidates:  # another thread may shorten the list
@@ -375,7 +375,7 @@ class _Convolution:
         return False
 
     def _taken(
-        self, place: Place, candidate: _Candidate, name: str, first: int, second: int, rest: Sequence[Any]
+        self, place: DeviceScope, candidate: _Candidate, name: str, first: int, second: int, rest: Sequence[Any]
     ) -> bool:
         """Start an algorithm; False if cuDNN does not take it, which it says before it starts anything.
 
@@ -497,14 +497,14 @@ class _Fused(_Convolution):
 
 
 class _Direct:
-    """A convolution of a program's step: see :class:`~..library.Direct`."""
+    """A convolution of a program's step: see :class:`~..library.AddressCall`."""
 
     def __init__(self, convolution: _Convolution, candidate: _Candidate) -> None:
         self._convolution, self._candidate = convolution, candidate
         self.workspace = candidate[2]
 
     def starter(self, operands: Sequence[Any], out: Any, work: Any) -> Callable[[int], bool]:
-        """See :class:`~..library.Direct`."""
+        """See :class:`~..library.AddressCall`."""
         convolution, (algorithm, mathematics, nbytes) = self._convolution, self._candidate
         binding, library, name = convolution._binding, convolution._library, convolution.function
         one, two, conv, _ = (d.pointer for d in convolution._descriptors)
@@ -518,7 +518,7 @@ class _Direct:
         )
         array = operands[3] if len(operands) > 3 else None
         distance = prod(convolution._form.x) * convolution.itemsize, prod(convolution._form.y) * convolution.itemsize
-        outcomes = Outcomes(binding, convolution._operator)
+        outcomes = FailureCache(binding, convolution._operator)
 
         def start(stream: int) -> bool:
             if outcomes.refused:

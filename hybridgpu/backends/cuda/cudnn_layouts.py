@@ -96,7 +96,7 @@ class Form:
             return xp.ascontiguousarray(self._padded(xp, w)), xp.ascontiguousarray(x)
         return xp.ascontiguousarray(self._padded(xp, x)), xp.ascontiguousarray(w)
 
-    def deliver(self, made: Any, out: Any) -> None:
+    def copy_back(self, made: Any, out: Any) -> None:
         """Put what 'filter' computed where the primitive's result belongs."""
         if self.exchanged:
             groups = self.groups

@@ -11,7 +11,7 @@ from ...base import MXNetError
 from ...cache.disk_cache import default_store
 from ...compiler.devices.gpu import TF32_CAPABILITY
 from ...context import gpu
-from ..device_errors import again, give_up
+from ..device_errors import raise_translated, retry_after_oom
 from ..devices import Device
 from ..library import Libraries
 from .backend import CudaBackend
@@ -51,7 +51,7 @@ def count() -> int:
     try:
         return int(cupy.cuda.runtime.getDeviceCount())
     except Exception as e:
-        give_up(e)
+        raise_translated(e)
 
 
 def cudnn() -> Binding | str:
@@ -124,22 +124,22 @@ class CupyDevice:
             try:
                 return self.xp.array(array, order="C")
             except Exception as e:
-                return again(e, lambda a: self.xp.array(a, order="C"), array)
+                return retry_after_oom(e, lambda a: self.xp.array(a, order="C"), array)
 
     def to_host(self, array: Any) -> Any:
         try:
             return self.xp.asnumpy(array)
         except Exception as e:
-            return again(e, self.xp.asnumpy, array)
+            return retry_after_oom(e, self.xp.asnumpy, array)
 
-    def receive(self, array: Any, source: Device) -> Any:
+    def adopt(self, array: Any, source: Device) -> Any:
         if not isinstance(source, CupyDevice):
             return self.from_host(source.to_host(array))
         try:
             return self._received(array, source)
         except Exception as e:
             with self._scope:
-                return again(e, self._received, array, source)
+                return retry_after_oom(e, self._received, array, source)
 
     def _received(self, array: Any, source: CupyDevice) -> Any:
         # the copy runs on this device's stream: behind what the other one's stream has to do for it, and before
@@ -164,7 +164,7 @@ class CupyDevice:
         try:
             self.xp.cuda.Device(self.id).synchronize()
         except Exception as e:
-            give_up(e)
+            raise_translated(e)
 
     def backend(self) -> CudaBackend:
         if self._backend is None:
@@ -173,7 +173,7 @@ class CupyDevice:
             try:
                 driver = CupyDriver(self.id, default_store())
             except Exception as e:
-                driver = again(e, CupyDriver, self.id, default_store())
+                driver = retry_after_oom(e, CupyDriver, self.id, default_store())
             self._backend = CudaBackend(driver, self.xp, self.address, self.library)
         return self._backend
 
@@ -183,7 +183,7 @@ class CupyDevice:
     def current(self) -> AbstractContextManager[Any]:
         return self._scope
 
-    def elsewhere(self) -> bool:
+    def needs_switch(self) -> bool:
         return self._several and self.xp.cuda.runtime.getDevice() != self.id  # type: ignore[no-any-return]
 
     def is_capturing(self) -> bool:
@@ -212,7 +212,7 @@ class CupyDevice:
         try:
             free, total = self.xp.cuda.Device(self.id).mem_info
         except Exception as e:
-            give_up(e)
+            raise_translated(e)
         return int(free), int(total)
 
     def empty_cache(self) -> None:
@@ -222,4 +222,4 @@ class CupyDevice:
                     self._backend.arenas.release()
                 self.xp.get_default_memory_pool().free_all_blocks()
             except Exception as e:
-                give_up(e)
+                raise_translated(e)

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-from ...core.source_location import mark
+from ...core.source_location import note_location
 from ..device_errors import DeviceError, is_forked
 
 __all__ = ["FORKED", "driver_error", "give_back", "lost_by_fork", "of_cupy"]
@@ -44,7 +44,7 @@ def of_cupy(error: Exception) -> DeviceError:
     """The error to raise in place of one of CuPy's, which is its cause."""
     found = _of_cupy(error)
     found.__cause__ = error
-    mark(found)
+    note_location(found)
     return found
 
 
@@ -94,7 +94,7 @@ def driver_error(status: int, function: str, name: str, words: str, advice: str)
     else:
         said = ": ".join(part for part in (name, words) if part) or f"error {status}"
         found = DeviceError(f"CUDA: {function} failed: {said}\n{advice}")
-    mark(found)
+    note_location(found)
     return found
 
 

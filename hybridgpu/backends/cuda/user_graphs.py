@@ -17,7 +17,7 @@ from ctypes import POINTER, c_int, c_size_t, c_uint, c_uint64, c_void_p
 from typing import Any
 
 from ...core.fork_safe_lock import Lock
-from ..device_errors import DeviceError, keeper
+from ..device_errors import DeviceError, register_holder
 from .libcuda import ERROR_TEXTS, bind, failure
 
 __all__ = ["UserGraphs"]
@@ -104,7 +104,7 @@ class UserGraphs:
         self._captures: dict[int, _Captured] = {}
         #: pools of graphs that are gone: their results may be there still, and no memory is freed while streams are captured
         self._pools: list[Any] = []
-        keeper(self)
+        register_holder(self)
 
     def release(self) -> None:
         """Give back the memory of graphs that are gone."""

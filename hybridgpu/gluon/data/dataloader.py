@@ -20,7 +20,7 @@ import numpy as np
 
 from ...base import MXNetError
 from ...context import Context, cpu, cpu_pinned
-from ...core.source_location import advice
+from ...core.source_location import located_hint
 from ...hints.arguments import unexpected
 from ...hints.gluon import OF_LOADERS
 from ...ndarray import concat, stack
@@ -47,7 +47,7 @@ def _stacked(data: list[Any], leaf: Callable[[Any], Any]) -> Any:
     except (MXNetError, ValueError) as e:
         shapes = list(dict.fromkeys(d.shape for d in data if isinstance(d, (NDArray, np.ndarray))))
         if len(shapes) > 1:
-            e.args = (f"{e}\n{advice(f'{_ALIKE} {shapes[0]} and {shapes[1]} were given.')}",)
+            e.args = (f"{e}\n{located_hint(f'{_ALIKE} {shapes[0]} and {shapes[1]} were given.')}",)
         raise
 
 

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ... import initializer, ndarray
-from ...backends.write_tracking import is_shared
+from ...backends.write_tracking import is_exported
 from ...base import MXNetError
 from ...context import Context, cpu, current_context
 from ...core import autograd_state
 from ...core.dtypes import dtype_of
-from ...core.source_location import advice, user_frame
+from ...core.source_location import located_hint, user_frame
 from ...initializer import InitDesc
 from ...ndarray import NDArray
 from ...ndarray.binding_version import invalidate_bindings
@@ -112,7 +112,7 @@ class Parameter:
                 return object.__getattribute__(self, name)
             text = f"'{type(self).__name__}' object has no attribute '{name}'"
             if not name.startswith("_") and hasattr(NDArray, name):
-                raise AttributeError(f"{text}\n{advice(f'A parameter has arrays: write data().{name}.')}")
+                raise AttributeError(f"{text}\n{located_hint(f'A parameter has arrays: write data().{name}.')}")
             raise AttributeError(text, name=name, obj=self)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -349,7 +349,7 @@ class Parameter:
         raise RuntimeError(
             f"Parameter '{self.name}' has not been initialized. Note that you should initialize parameters and create Trainer "
             "with Block.collect_params() instead of Block.params because the later does not include Parameters of nested child Blocks\n"
-            + advice(
+            + located_hint(
                 "Call net.initialize() before the net, or load its parameters. It does not reach blocks in a list (register each: "
                 "self.register_child(block)), nor Parameter(...) (make it by self.params.get(name, ...))."
             )
@@ -368,7 +368,7 @@ class Parameter:
                 return a
         raise RuntimeError(
             f"Parameter '{self.name}' was not initialized on context {ctx}. It was only initialized on {[a.context for a in arrays]}.\n"
-            + advice(
+            + located_hint(
                 f"Bring the data there, x.as_in_context(mx.{arrays[0].context}), or the parameters where the data are: "
                 f"net.collect_params().reset_ctx(mx.{ctx})."
             )
@@ -446,7 +446,7 @@ class Parameter:
                 return self._deferred_init[1]
             raise RuntimeError(
                 f"Parameter '{self.name}' has not been initialized\n"
-                + advice(
+                + located_hint(
                     "Call net.initialize(), or load its parameters, before it is asked where they lie, as a Trainer does."
                 )
             )
@@ -480,7 +480,7 @@ class Parameter:
         made = []
         with autograd_state.pause():
             for own in self._data or ():
-                if is_shared(own._data):
+                if is_exported(own._data):
                     data.as_nd_ndarray().copyto(own.as_nd_ndarray())
                     continue
                 fresh = allocate(own.shape, own.context, own.dtype)

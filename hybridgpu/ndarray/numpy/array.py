@@ -15,8 +15,8 @@ from ...backends.devices import device_of
 from ...base import MXNetError, shown
 from ...context import Context, current_context
 from ...core.dtypes import dtype_of
-from ...core.source_location import advice
-from ...hints.operators import refuse
+from ...core.source_location import located_hint
+from ...hints.operators import install_stubs
 from ...ops.numpy.members import Members, unsupported
 from ...ops.record import OPERATORS
 from ..apply import apply
@@ -122,7 +122,9 @@ class ndarray(Members, NDArray):  # type: ignore[misc]
             return super().copyto(other).as_np_ndarray()
         if not isinstance(other, ndarray):
             text = f"copyto does not support type {type(other)}"
-            raise TypeError(f"{text}\n{advice('Write npx.cpu() or npx.gpu(i).')}" if isinstance(other, str) else text)
+            raise TypeError(
+                f"{text}\n{located_hint('Write npx.cpu() or npx.gpu(i).')}" if isinstance(other, str) else text
+            )
         if other is self:
             warnings.warn("You are attempting to copy an array to itself", RuntimeWarning, stacklevel=2)
             return False
@@ -133,7 +135,7 @@ class ndarray(Members, NDArray):  # type: ignore[misc]
 
             raise MXNetError(
                 f"Incompatible attr in node  at 0-th output: expected {shape_text(self.shape)}, got "
-                f"{shape_text(other.shape)}\n{advice('copyto needs an array of the same shape: write other[:] = x to broadcast.')}"
+                f"{shape_text(other.shape)}\n{located_hint('copyto needs an array of the same shape: write other[:] = x to broadcast.')}"
             )
         assign_whole(other, self)
         return other
@@ -297,7 +299,7 @@ ndarray._kind = ndarray
 ndarray.__module__ = "hybridgpu.numpy"
 shown(ndarray)
 unsupported(ndarray)
-refuse(
+install_stubs(
     ndarray,
     "np",
     "must be real number, not {kind}",

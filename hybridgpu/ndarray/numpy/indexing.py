@@ -16,12 +16,12 @@ from typing import Any, cast
 import numpy as np
 
 from ...backends.devices import device_of
-from ...backends.write_tracking import written
+from ...backends.write_tracking import notify_write
 from ...base import MXNetError, integer_types, is_integer, numeric_types
 from ...compiler.primitives.gather import add_at
 from ...core import autograd_state
 from ...core.dtypes import holds_numbers
-from ...core.source_location import advice
+from ...core.source_location import located_hint
 from ...ops.record import OPERATORS, shape_text
 from ...util import is_np_shape
 from ..apply import apply
@@ -276,7 +276,9 @@ def set_item(x: ndarray, key: Any, value: Any) -> None:
         autograd_state.state.trace.set_item(x, key, value)
         return
     if isinstance(value, NDArray) and not isinstance(value, ndarray):
-        raise TypeError("Cannot assign mx.nd.NDArray to mxnet.numpy.ndarray\n" + advice("Write value.as_np_ndarray()."))
+        raise TypeError(
+            "Cannot assign mx.nd.NDArray to mxnet.numpy.ndarray\n" + located_hint("Write value.as_np_ndarray().")
+        )
     mask = is_mask(key)
     if mask and not isinstance(value, (ndarray, *numeric_types)):
         raise NotImplementedError(f"type {type(value)} is not supported.")
@@ -323,7 +325,7 @@ def _write(x: ndarray, index: _Index, value: Any, mask: bool = False) -> None:
     if value is None:
         value = np.nan
     if isinstance(value, ndarray):
-        values = value._data if _is_near(value, x) else device.receive(value._data, device_of(value.ctx))
+        values = value._data if _is_near(value, x) else device.adopt(value._data, device_of(value.ctx))
     elif isinstance(value, numeric_types):
         values = value
     else:
@@ -341,7 +343,7 @@ def _write(x: ndarray, index: _Index, value: Any, mask: bool = False) -> None:
         if isinstance(values, numeric_types) and x._data.dtype.kind in "iub":
             values = np.asarray(values).astype(x._data.dtype, casting="unsafe")
         x._data[index] = values
-    written(x._data)
+    notify_write(x._data)
 
 
 def misfit(

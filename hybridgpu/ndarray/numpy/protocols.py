@@ -16,7 +16,7 @@ from ...base import numeric_types
 from ...context import Context
 from ...core import autograd_state
 from ...core.dtypes import dtype_of
-from ...core.source_location import advice
+from ...core.source_location import located_hint
 from ...ops.numpy.application import NP, falls_back, is_on_host
 from ..ndarray import wrap
 from .array import ndarray
@@ -92,7 +92,7 @@ def on_host(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[s
     if any(p != places[0] for p in places):
         raise ValueError(
             "Ambiguous to set the context for the output ndarray since input ndarrays are allocated on different devices: "
-            f"{places[0]} and {next(p for p in places if p != places[0])}\n{advice(f'Move one with as_in_ctx({places[0]}).')}"
+            f"{places[0]} and {next(p for p in places if p != places[0])}\n{located_hint(f'Move one with as_in_ctx({places[0]}).')}"
         )
     return _arrays(function(*values, **named), places[0] if places else None)
 

@@ -264,14 +264,14 @@ def not_supported(F: Application, operand: Any, *others: Any) -> TypeError:
 
 def legacy_operand(operator: str, spelled: str, written: bool = False) -> TypeError:
     """The error for an operator of nd or sym that is given an array or Symbol of np, or is to write into one."""
-    from ...core.source_location import advice
+    from ...core.source_location import located_hint
     from ...util import is_np_array
 
     module = "np" if spelled in NP else "npx" if spelled in NPX else ""
     instead = [f"Write {module}.{spelled} ({module} of F in hybrid_forward)."] if module else []
     if not is_np_array():
         instead.append("Call npx.set_np() at the top of the program: layers and losses then compute with arrays of np.")
-    text = f"\n{advice(' '.join(instead))}" if instead else ""
+    text = f"\n{located_hint(' '.join(instead))}" if instead else ""
     return TypeError(
         f"Operator `{operator}` registered in backend is known as `{spelled}` in Python. This is a legacy operator which "
         f"can only {'write to' if written else 'accept'} legacy ndarrays, while received an MXNet numpy ndarray. Please call "

@@ -15,7 +15,7 @@ from ...compiler.ir import Builder, Node
 from ...compiler.ir.graph import broadcast_shapes
 from ...core.dtypes import DType, bool_, f32, f64, i8, i32, i64, u8
 from ...hints.op_errors import differing_types, refusal
-from ..dynamic_attributes import Late, held_number
+from ..dynamic_attributes import DynamicAttribute, as_stored
 from ..elementwise import broadcast_pair, in_floats, scalar_node, truth
 from ..params import Bool, Double, Values
 from ..record import operator, sample, shape_text
@@ -277,8 +277,8 @@ _SCALAR = {
 }
 
 
-def _number_of(b: Builder, x: Node, scalar: float | Late) -> Node:
-    if x.dtype is bool_ and not isinstance(scalar, Late):
+def _number_of(b: Builder, x: Node, scalar: float | DynamicAttribute) -> Node:
+    if x.dtype is bool_ and not isinstance(scalar, DynamicAttribute):
         return b.full(x.shape, bool(scalar), bool_)
     return scalar_node(b, x, scalar)
 
@@ -358,9 +358,7 @@ def where(b: Builder, p: Values, condition: Node, x: Node, y: Node) -> Node:
 
 def _where_number(name: str, array: str, first: bool) -> None:
     def lower(b: Builder, p: Values, condition: Node, data: Node) -> Node:
-        number = b.full(
-            (), held_number(p.scalar, data.dtype) if data.dtype is not bool_ else bool(p.scalar), data.dtype
-        )
+        number = b.full((), as_stored(p.scalar, data.dtype) if data.dtype is not bool_ else bool(p.scalar), data.dtype)
         return _chosen(b, condition, *((number, data) if first else (data, number)))
 
     operator(

@@ -10,7 +10,7 @@ import numpy as np
 from ...base import MXNetError, numeric_types
 from ...compiler.ir import Builder, Node
 from ...core.dtypes import bool_, i64
-from ..dynamic_attributes import held_number
+from ..dynamic_attributes import as_stored
 from ..elementwise import truth
 from ..params import Double, Int, Values
 from ..record import operator, sample, shape_text
@@ -53,7 +53,7 @@ def _mask_places(b: Builder, data: Node, mask: Node, start_axis: int) -> Node:
 )
 def boolean_mask_assign_scalar(b: Builder, p: Values, data: Node, mask: Node) -> Node:
     """The data with a number where the mask holds."""
-    value = bool(p.value) if data.dtype is bool_ else held_number(p.value, data.dtype)
+    value = bool(p.value) if data.dtype is bool_ else as_stored(p.value, data.dtype)
     return b.select(_mask_places(b, data, mask, p.start_axis), b.full(data.shape, value, data.dtype), data)
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import inspect
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from ...core.source_location import advice
+from ...core.source_location import located_hint
 from .application import NP, NPX, Application
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ class Members:
 
     def __hash__(self) -> int:
         raise NotImplementedError(
-            "arrays of np have no hash\n" + advice("Use id(x) as the key, or x.tobytes() of NumPy.")
+            "arrays of np have no hash\n" + located_hint("Use id(x) as the key, or x.tobytes() of NumPy.")
         )
 
     def __neg__(self) -> Self:
@@ -336,7 +336,7 @@ def _refusal(name: str) -> Any:
         space = "np" if name in NP else "npx" if name in NPX else ""
         instead = _INSTEAD.get(name) or (f"{space}.{name}(x)" if space else "")
         text = f"mxnet.numpy.ndarray object has no attribute {name}"
-        raise AttributeError(f"{text}\n{advice(f'Write {instead}.')}" if instead else text)
+        raise AttributeError(f"{text}\n{located_hint(f'Write {instead}.')}" if instead else text)
 
     method.__name__ = method.__qualname__ = name
     method.__doc__ = "Of legacy arrays only: raises AttributeError."

@@ -14,12 +14,12 @@ import weakref
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ...backends.write_tracking import owner, written_all
+from ...backends.write_tracking import notify_writes, storage
 from ...context import Context
 from ...core.autograd_state import GradientInfo
 from ...ndarray.binding_version import binding_version
 from ...ndarray.ndarray import NDArray
-from ...ndarray.tape import blend
+from ...ndarray.tape import running_average
 from ...ndarray.types import ArrayType, array_type
 from .pools import REUSED_BYTES, OutputPool, result_allocator
 
@@ -178,12 +178,12 @@ def sweep(head: RecordedCall, retain: bool) -> bool:
         node_template: BackwardTemplate = node.template
         arrays = node.arrays
         for k in node_template.moving:
-            if id(owner(arrays[k])) in owners:
+            if id(storage(arrays[k])) in owners:
                 return False
     try:
         _run(plan, nodes)
     finally:
-        written_all(plan.targets)
+        notify_writes(plan.targets)
     if not retain:
         for node in nodes:
             node.release()
@@ -232,7 +232,7 @@ def _run(plan: _Plan, nodes: Sequence[Any]) -> None:
         for target in zeroed:
             target[...] = 0
         for write in node.writes:  # last: the derivative may read what they change
-            blend(*write)
+            running_average(*write)
     for info in plan.leaves:
         info.fresh = True
 
@@ -290,8 +290,8 @@ def _planned(nodes: Sequence[Any]) -> _Plan | None:
         steps.append(_Step(results, arrays, pools, passed, added, zeroed))
     if not leaves:
         return None
-    owners = [id(owner(t)) for t in targets]
-    params = {id(owner(p._data)) for n in nodes for p in n.template.params}
+    owners = [id(storage(t)) for t in targets]
+    params = {id(storage(p._data)) for n in nodes for p in n.template.params}
     if len(set(owners)) < len(owners) or params.intersection(owners) or len({id(i) for i in leaves}) < len(leaves):
         return None
     head = nodes[0]

@@ -17,7 +17,7 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
-from ...backends.device_errors import keeper
+from ...backends.device_errors import register_holder
 from ...backends.devices import Device
 from ...backends.memory import aligned_bytes, empty
 from ...compiler.ir.types import TensorType
@@ -174,7 +174,7 @@ class DevicePool(_Ring[tuple[_Held, tuple[int, ...]]]):
     def __init__(self, type: TensorType, ctx: Context, device: Device, kind: Any = None) -> None:
         super().__init__()
         self.type, self.ctx, self.device, self.kind = type, ctx, device, kind
-        keeper(self)
+        register_holder(self)
 
     def take(self) -> NDArray:
         """An array that nobody else holds, with undefined values."""
@@ -188,7 +188,7 @@ class DevicePool(_Ring[tuple[_Held, tuple[int, ...]]]):
         return held[0]
 
     def release(self) -> None:
-        """Forget all of them: see :class:`~hybridgpu.backends.device_errors.Keeper`."""
+        """Forget all of them: see :class:`~hybridgpu.backends.device_errors.MemoryHolder`."""
         self._ring, self._next = [], 0
 
     def _new(self) -> _Held:

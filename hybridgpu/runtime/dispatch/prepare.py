@@ -300,7 +300,7 @@ class _Writer(CallSource):
 
         streams = StreamStates(program, bound, allocators)
         self.names |= {"streams": streams, "add_stream": streams.add, "stream": loaded.driver.stream}
-        self.names |= {"needs_switch": device.elsewhere, "device": device.current, "CapturedError": CapturedError}
+        self.names |= {"needs_switch": device.needs_switch, "device": device.current, "CapturedError": CapturedError}
         guards, self.lines = self.lines, []
         results = range(len(program.outputs))
         takes = "".join(f"take{k}, " for k in results)

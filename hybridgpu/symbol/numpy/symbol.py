@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from ...base import NotImplementedForSymbol, shown
-from ...core.source_location import advice
+from ...core.source_location import located_hint
 from ...ops.numpy import NP
 from ...ops.numpy.members import Members, order_of_call, shape_of_call
 from ..symbol import Group, Symbol
@@ -136,7 +136,7 @@ class _Symbol(Members, Symbol):  # type: ignore[misc]
 
     def __setitem__(self, key: Any, value: Any) -> NoReturn:
         raise NotImplementedError(
-            advice("Build the result with F.np.where or F.np.concatenate instead of writing into x.")
+            located_hint("Build the result with F.np.where or F.np.concatenate instead of writing into x.")
         )
 
     def __delitem__(self, key: Any) -> NoReturn:
@@ -146,7 +146,7 @@ class _Symbol(Members, Symbol):  # type: ignore[misc]
         instead = _INSTEAD.get(name)
         if instead is not None:
             text = f"'{type(self).__name__}' object has no attribute '{name}'"
-            raise AttributeError(f"{text}\n{advice(instead)}", obj=self)
+            raise AttributeError(f"{text}\n{located_hint(instead)}", obj=self)
         return super().__getattr__(name)
 
     # -- arithmetic
@@ -157,13 +157,15 @@ class _Symbol(Members, Symbol):  # type: ignore[misc]
     __hash__ = None  # type: ignore[assignment]
 
     def __itruediv__(self, other: Any) -> NoReturn:
-        raise NotImplementedError(advice("Write x = x / y instead of x /= y."))
+        raise NotImplementedError(located_hint("Write x = x / y instead of x /= y."))
 
     def __bool__(self) -> bool:
         raise NotImplementedForSymbol(
             "__bool__",
             "bool",
-            advice=advice("Values are not known while tracing: write F.np.where, or F.npx.cond for whole branches."),
+            advice=located_hint(
+                "Values are not known while tracing: write F.np.where, or F.npx.cond for whole branches."
+            ),
         )
 
     # -- methods
@@ -243,7 +245,9 @@ def _check_step(key: slice) -> None:
 def _unsupported_key(key: Any) -> IndexError:
     return IndexError(
         f"Only integer, slice, or tuple of these types are supported! Received key={key}\n"
-        + advice("Write F.np.expand_dims for None, F.np.take or F.npx.pick for positions, F.np.where for conditions.")
+        + located_hint(
+            "Write F.np.expand_dims for None, F.np.take or F.npx.pick for positions, F.np.where for conditions."
+        )
     )
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
@@ -19,7 +20,6 @@ from ..backends.write_tracking import is_exported
 from ..base import MXNetError
 from ..context import Context
 from ..core import autograd_state
-from ..core.fork_safe_lock import Lock
 from ..core.settings import numeric_mode, tf32
 from ..core.source_location import user_frame
 from ..ndarray.apply import numpy_class
@@ -32,9 +32,9 @@ from ..symbol import Symbol
 from ..symbol.lowering import depends_on_np_shape, structure, written_variables
 from ..symbol.node import topological
 from ..util import is_np_shape
-from .background import BackgroundJob
 from .compilation import Compiled, compiled, target_of
 from .dispatch.call_cache import CallCache, call_key
+from .dispatch.entries import Entry, remember
 from .dispatch.prepare import LastCall, prepare
 from .folded_parameters import FoldedParameters
 from .graph_breaks import PartitionedGraph, is_graph_break
@@ -43,13 +43,13 @@ from .reports.events import modules_compiled
 from .reports.explain import Explanation, LibraryCall, RecordedExplanation, StagedExplanation
 
 if TYPE_CHECKING:
+    from ..compiler.target import Target
     from ..tracing import TracedGraph
 
 __all__ = ["CachedOp", "is_compiled"]
 
 _SETS = 32  #: sets of values computed from parameters that a block keeps: devices and kinds of signatures
-_LIMIT = 256  #: signatures that a block remembers; others are looked up among those of all blocks
-_keeping = Lock()
+_LIMIT = 512  #: signatures that a block remembers; others are looked up among those of all blocks
 _parameters: WeakSet[Any] = WeakSet()  #: of all graphs
 _WARN_AFTER = 16  #: signatures of one block after which the dimension that keeps changing is named, …
 _COMPILED = 8  #: … if at least so many of them called for a compiler
@@ -92,7 +92,6 @@ class CachedOp:
         self.kind: Any = None if symbol._kind is None else numpy_class()
         self.symbol, self.name, self.mode, self.numeric = symbol, name, mode, numeric_mode(numeric)
         self.background = background
-        self._jobs: dict[Any, tuple[BackgroundJob[Any], Any]] = {}  #: what is being made, and what answers meanwhile
         self.data = list(data)
         order = topological(symbol._heads)
         names = [n.name for n in order if n.op is None]
@@ -113,14 +112,13 @@ class CachedOp:
         if any(map(is_graph_break, order)):
             self.partitioned = PartitionedGraph(symbol, self._stage)
         self.last_signature: tuple[list[ArrayType], bool] | None = None
-        self._reasons: dict[Any, str] = {}  #: of programs that are being made, perhaps by several threads
         self._changes: dict[str, int] = {}
         self._count = 0
         self._modules = self._compiled = 0
         self._warned = False
-        self._programs: dict[Any, Compiled] = {}
+        #: by signature: programs of plain calls and of recorded ones, and what is being made
+        self.entries: dict[Any, Entry[Any]] = {}
         self.last_call: LastCall | None = None  #: what the last call ran
-        self._recorded_programs: dict[Any, RecordedProgram] = {}
         #: the same of calls under ``autograd.record``, most of which are recorded
         self.last_recorded: LastCall | None = None
         #: parameters whose memory others may write without telling: nothing is kept that depends on them
@@ -181,68 +179,39 @@ class CachedOp:
         training = autograd_state.state.training
         types = [x._type for x in inputs]
         wanted = tuple(_wanted(x) for x in inputs)
-        key = (tuple(types), training, wanted, tf32(), is_np_shape())
-        found = self._recorded_programs.get(key)
-        if found is None:
-            target = target_of(device_of(ctx), self.mode)
 
-            def make(reason: str, interpreted: bool = False) -> RecordedProgram:
-                plain = [t.tensor for t in types]
-                options = (self.fixed, self.name, reason, self._structure, self.numeric, interpreted)
-                found = recorded_program(self.symbol, plain, training, wanted, ctx, *options, target=target)
-                return found.in_mode(self.mode)
+        def make(target: Target | None, reason: str, interpreted: bool = False) -> RecordedProgram:
+            plain = [t.tensor for t in types]
+            options = (self.fixed, self.name, reason, self._structure, self.numeric, interpreted)
+            found = recorded_program(self.symbol, plain, training, wanted, ctx, *options, target=target)
+            return found.in_mode(self.mode)
 
-            found = self.get_or_compile(key, types, training, make, self._recorded_programs, wait)
-        return found
+        made: RecordedProgram = self.get_or_compile(wanted, types, training, ctx, make, wait)
+        return made
 
     def get_or_compile(
         self,
-        key: Any,
+        wanted: Any,
         types: list[ArrayType],
         training: bool,
+        ctx: Context,
         make: Callable[..., Any],
-        seen: dict[Any, Any],
         wait: bool = False,
     ) -> Any:
-        """A new signature's program, or what answers while it is made in the background."""
-        later = self._jobs.get(key)
-        if later is None:
-            with _keeping:
-                if key in seen:  # by another thread
-                    return seen[key]
-                later = self._jobs.get(key)
-                reason = self._reasons.get(key)
-                if later is None and reason is None:
-                    reason = self._reasons[key] = self._reason(types, training)
-                    self.last_signature = (types, training)
-        if later is None:
-            assert reason is not None
-            try:
-                if not self.background:
-                    found = make(reason)
-                    _keep(seen, key, found)
-                    return found
-                meanwhile = make(reason, True)
-                if not meanwhile.interpreted:  # another block of the same structure has it
-                    _keep(seen, key, meanwhile)
-                    return meanwhile
+        """A signature's program, or what answers while it is made in the background.
 
-                def done(found: Any) -> None:
-                    with _keeping:
-                        _keep(seen, key, found)
-                        self._jobs.pop(key, None)
-
-                with _keeping:
-                    if key in seen:  # another thread was here, and its program is there already
-                        return seen[key]
-                    later = self._jobs.get(key)
-                    if later is None:  # it is kept before it can be done
-                        later = BackgroundJob(lambda: make(reason), done), meanwhile
-                        _keep(self._jobs, key, later)
-            finally:
-                self._reasons.pop(key, None)
-        found = later[0].result(wait)
-        return later[1] if found is None else found
+        Args:
+            wanted: what tells it from others of these types: the gradients that are wanted, or the parameters that are folded.
+            make: function (target, reason, whether operators are to run one by one) -> program.
+        """
+        key = (tuple(types), training, wanted, tf32(), is_np_shape())
+        entry = self.entries.get(key)
+        if entry is None:
+            entry = remember(self.entries, key, _LIMIT, lambda: Entry(self._reason(types, training)))
+        if entry.program is not None:
+            return entry.program
+        target = target_of(device_of(ctx), self.mode)  # as settings are now, whoever makes the program
+        return entry.get(partial(make, target), self.background, wait)
 
     def inputs(self, arrays: Sequence[NDArray], ctx: Context) -> list[NDArray]:
         """Arrays for all variables of the graph, parameters included, all in one version."""
@@ -255,17 +224,13 @@ class CachedOp:
         types = [x._type for x in inputs]
         # in training parameters change at every call: nothing is kept
         constant: frozenset[int] = frozenset() if training else self.fixed - self.exported_params
-        key = (tuple(types), training, constant, tf32(), is_np_shape())
-        found = self._programs.get(key)
-        if found is None:
-            target = target_of(device_of(ctx), self.mode)
 
-            def make(reason: str, interpreted: bool = False) -> Compiled:
-                plain = [t.tensor for t in types]
-                options = (self.fixed, self.name, reason, self._structure, self.numeric, interpreted, constant)
-                return compiled(self.symbol, plain, training, ctx, *options, target=target).in_mode(self.mode)
+        def make(target: Target | None, reason: str, interpreted: bool = False) -> Compiled:
+            plain = [t.tensor for t in types]
+            options = (self.fixed, self.name, reason, self._structure, self.numeric, interpreted, constant)
+            return compiled(self.symbol, plain, training, ctx, *options, target=target).in_mode(self.mode)
 
-            found = self.get_or_compile(key, types, training, make, self._programs, wait)
+        found: Compiled = self.get_or_compile(constant, types, training, ctx, make, wait)
         self.last_call = LastCall(types, training, found)
         return found
 
@@ -283,8 +248,7 @@ class CachedOp:
         key = (prelude.key, prelude.takes, ctx.device_typeid, ctx.device_id)
         kept = self._folded.get(key)
         if kept is None:
-            _keep(self._folded, key, FoldedParameters(prelude), _SETS)
-            kept = self._folded.get(key) or FoldedParameters(prelude)
+            kept = remember(self._folded, key, _SETS, lambda: FoldedParameters(prelude))
         arrays = [inputs[k]._data for k in prelude.takes]
         found = kept.values(arrays)
         if found is None:
@@ -295,10 +259,11 @@ class CachedOp:
         """Why a new program is needed, in words; warns once about a dimension that keeps changing."""
         self._count += 1
         before, self._modules = self._modules, modules_compiled()
-        if self.last_signature is None:
+        last, self.last_signature = self.last_signature, (types, training)
+        if last is None:
             return self._first
         self._compiled += self._modules > before  # (for the signature before, its backward pass included)
-        old, old_training = self.last_signature
+        old, old_training = last
         names = self.symbol.list_inputs()
         parts = []
         for n, a, b in zip(names, old, types, strict=True):
@@ -427,14 +392,6 @@ class CachedOp:
                 ]
             found += [(node.output_name(k), node.op.name, of[id(node), k]) for k in range(node.num_visible)]
         return found
-
-
-def _keep(programs: dict[Any, Any], key: Any, made: Any, limit: int | None = None) -> None:
-    """Remember a program; beyond the limit the oldest goes."""
-    with _keeping:
-        if len(programs) >= (limit or _LIMIT) and key not in programs:
-            del programs[next(iter(programs))]
-        programs[key] = made
 
 
 def _of_kind(x: NDArray, kind: Any) -> NDArray:

@@ -402,7 +402,7 @@ def test_products_write_gradients_in_the_order_of_their_matrices(name):
             y = net(a, b)
         y.backward()
         want.append((a.grad.asnumpy(), b.grad.asnumpy()))
-    (trained,) = net._cached_op._recorded_programs.values()
+    (trained,) = [e.program for e in net._cached_op.entries.values()]
     graph = parse_graph(trained.backward.described.graph, TABLE)
     assert [o.prim.name for o in graph.outputs] == ["dot", "dot"]
     for eager, hybridized in zip(*want, strict=True):

@@ -301,7 +301,7 @@ def test_explanations_say_why():
     with autograd.record():
         y = net(x)
     y.backward()
-    (trained,) = net._cached_op._recorded_programs.values()
+    (trained,) = [e.program for e in net._cached_op.entries.values()]
     text = str(Explanation("backward", trained.backward))
     assert "[derivative by a weight; vectors along 20 channels]" in text
 

@@ -21,6 +21,7 @@ from hybridgpu.gluon import nn
 from hybridgpu.runtime import cached_op, compilation
 from hybridgpu.runtime.background import BackgroundJob
 from hybridgpu.runtime.cached_op import CachedOp
+from hybridgpu.runtime.dispatch import entries
 from hybridgpu.runtime.reports.events import compile_report
 
 pytestmark = pytest.mark.usefixtures("compiler")
@@ -53,10 +54,16 @@ def network(width):
     return net
 
 
+def pending(net):
+    """The jobs that make its programs."""
+    waiting = [entry.pending for entry in list(net._cached_op.entries.values())]
+    return [found[0] for found in waiting if found is not None]
+
+
 def settle(net):
     """Wait for what is being made."""
-    for later, _ in list(net._cached_op._jobs.values()):
-        later._finished.wait()
+    for job in pending(net):
+        job._finished.wait()
 
 
 def events(net):
@@ -95,7 +102,7 @@ def test_gradients_meanwhile(gate):
     gate.set()
     settle(net)
     np.testing.assert_allclose(gradient(), want, 1e-3, 1e-4)
-    assert net._cached_op._jobs == {} and {e.target for e in events(net)} == {"reference", "cpu"}
+    assert pending(net) == [] and {e.target for e in events(net)} == {"reference", "cpu"}
 
 
 def test_signatures_wait_for_their_turn(gate):
@@ -103,12 +110,12 @@ def test_signatures_wait_for_their_turn(gate):
     net.hybridize(background=True)
     shapes = [(k, 6) for k in (1, 2, 3)]
     waiting = [net(nd.ones(s)).asnumpy() for s in shapes]
-    assert len(net._cached_op._jobs) == 3
+    assert len(pending(net)) == 3
     gate.set()
     settle(net)
     for shape, y in zip(shapes, waiting, strict=True):
         np.testing.assert_allclose(net(nd.ones(shape)).asnumpy(), y, 1e-5, 1e-6)
-    assert net._cached_op._jobs == {}
+    assert pending(net) == []
 
 
 @pytest.fixture
@@ -120,7 +127,7 @@ def jobs(monkeypatch):
         made.append(BackgroundJob(*args))
         return made[-1]
 
-    monkeypatch.setattr(cached_op, "BackgroundJob", later)
+    monkeypatch.setattr(entries, "BackgroundJob", later)
     return made
 
 
@@ -147,7 +154,7 @@ def test_threads_that_call_at_once_ask_for_one_program(gate, jobs, monkeypatch):
     gate.set()
     settle(net)
     np.testing.assert_allclose(net(x).asnumpy(), want, 1e-5, 1e-6)
-    assert net._cached_op._jobs == {} and net._cached_op._reasons == {}
+    assert pending(net) == [] and len(net._cached_op.entries) == 1
 
 
 def test_a_thread_that_looks_before_another_one_asks(gate, jobs):
@@ -169,7 +176,7 @@ def test_a_thread_that_looks_before_another_one_asks(gate, jobs):
                 other.join(60)
             return found
 
-    net._cached_op._jobs = Slow(net._cached_op._jobs)
+    net._cached_op.entries = Slow(net._cached_op.entries)
     net(x)
     assert len(jobs) == asked + 1
     assert net._cached_op._count == 2, "two signatures, one reason each"

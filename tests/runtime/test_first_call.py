@@ -433,7 +433,7 @@ def test_a_prelude_of_copies_compiles_nothing(compiler):
     before = mx.compile_report().compiled_modules
     want = x.asnumpy() @ net.weight.data().asnumpy().T
     np.testing.assert_allclose(net(x).asnumpy(), want, rtol=1e-5, atol=1e-5)
-    (made,) = net._cached_op._programs.values()
+    (made,) = [e.program for e in net._cached_op.entries.values()]
     prelude = made.program.prelude
     assert prelude.source == "" and not prelude.kernels and not prelude.segments
     assert [type(s) for s in prelude.steps] == [LibraryStep]

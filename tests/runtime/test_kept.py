@@ -92,7 +92,7 @@ def unfolded(net, x):
 
 
 def runs(net):
-    return sum(k.runs for k in net._cached_op._kept.values())
+    return sum(k.runs for k in net._cached_op._folded.values())
 
 
 def check(net, x):
@@ -383,7 +383,7 @@ def test_signatures_share_what_is_kept(ctx):
     net, p, x = filled("a normalised weight", ctx)
     for batch in (1, 2, 4, 3):
         check(net, nd.ones((batch, 8), ctx=ctx))
-    assert (len(net._cached_op._kept), runs(net)) == (1, 1)
+    assert (len(net._cached_op._folded), runs(net)) == (1, 1)
 
 
 @pytest.mark.parametrize("name", NETS)
@@ -393,7 +393,7 @@ def test_nothing_is_kept_in_training(name, ctx):
         net(x)
     with autograd.train_mode():
         net(x)
-    assert not net._cached_op._kept
+    assert not net._cached_op._folded
 
 
 @pytest.mark.parametrize("write", [set_data, assign_all])
@@ -401,7 +401,7 @@ def test_what_another_call_may_still_read_stays(write, ctx):
     net, p, x = filled("BatchNorm", ctx, static_alloc=True, static_shape=True)
     for _ in range(3):
         net(x)
-    (kept,) = net._cached_op._kept.values()
+    (kept,) = net._cached_op._folded.values()
     held = kept._values
     before = [np.array(v) for v in held]
     write(net, p, x)
@@ -419,10 +419,10 @@ def test_each_device_has_its_own():
         arrays = [nd.array(x, ctx=c) for c in devices]
         for a in arrays:
             check(net, a)
-        assert [k.runs for k in net._cached_op._kept.values()] == [1, 1, 1]
+        assert [k.runs for k in net._cached_op._folded.values()] == [1, 1, 1]
         p.data(devices[1])[:] = 2
         results = [check(net, a) for a in arrays]
-        assert [k.runs for k in net._cached_op._kept.values()] == [1, 2, 1]
+        assert [k.runs for k in net._cached_op._folded.values()] == [1, 2, 1]
         np.testing.assert_allclose(results[0], results[2], rtol=1e-5)
         assert np.abs(results[0] - results[1]).max() > 0.01
     finally:
@@ -468,7 +468,7 @@ def test_nothing_is_kept_of_memory_that_was_given_away(compiler, give, when):
     for k in range(3):
         foreign[k] = np.arange(3, 11) * (k + 1) ** np.arange(8)
         check(net, x)
-    assert net._cached_op._open, "the weight cannot be watched"
+    assert net._cached_op.exported_params, "the weight cannot be watched"
     assert not net.explain(x).folded_values
 
 
@@ -565,7 +565,7 @@ def test_writes_while_a_program_is_made_in_the_background(compiler, name):
         p.set_data(nd.full(p.shape, 0.5 + k / 8))
         results.append((net(x).asnumpy(), unfolded(net, x)))
         if k == 1:
-            for later, _ in list(net._cached_op._jobs.values()):
+            for later in [e.pending[0] for e in list(net._cached_op.entries.values()) if e.pending]:
                 later._finished.wait()
     for got, want in results:
         np.testing.assert_allclose(got, want, rtol=2e-5, atol=2e-6)
@@ -594,7 +594,7 @@ def test_explained(ctx):
 def test_what_is_kept_comes_from_disk_as_well(compiler):
     net, p, x = filled("BatchNorm")
     net(x)
-    (made,) = net._cached_op._programs.values()
+    (made,) = [e.program for e in net._cached_op.entries.values()]
     again = Program.from_bytes(made.program.to_bytes())
     assert (again.prelude.graph, again.folded_values) == (made.program.prelude.graph, made.program.folded_values)
     assert again.prelude_inputs == list(made.prelude.takes)

@@ -401,4 +401,4 @@ def test_a_block_forgets_signatures_of_long_ago(monkeypatch):
             y = net(x)
         y.backward()
         assert net(x).asnumpy().tolist() == [3.0] * n and x.grad.asnumpy().tolist() == [2.0] * n
-    assert len(net._cached_op._programs) == len(net._cached_op._recorded_programs) == 5
+    assert len(net._cached_op.entries) == 5

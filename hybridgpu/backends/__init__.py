@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From a Program to something that runs: one package a target, one protocol (``base``)."""
+"""Backends: load a Program so that it runs; one package a target, one protocol (``base``)."""

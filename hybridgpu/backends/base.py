@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The protocol of a backend."""
+"""Protocols of backends and of the programs that they load."""
 
 from __future__ import annotations
 

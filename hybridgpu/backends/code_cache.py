@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Python that is written as text: Python's compiler takes longer for it than the store does to find what it gave."""
+"""Cache of code objects of generated Python, which take longer to compile than to find on disk."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Array memory on each device: which module makes the arrays, how they are copied, who compiles.
+"""Devices: which module makes a device's arrays, how they are copied, which backend compiles.
 
 CuPy is imported when the first array on a GPU is made, never before.
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Steps that a library computes on whole arrays, on either target."""
+"""Library steps: computed on whole arrays by NumPy, CuPy, cuBLASLt or cuDNN."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fresh arrays whose data vectors can be loaded from without crossing cache lines.
+"""Allocation of aligned arrays, from which vectors are loaded without crossing cache lines.
 
 NumPy aligns to 16 bytes, and large arrays of its lie 16 bytes behind the start of a page: each 64-byte load then
 touches two cache lines, which halves the speed of kernels that work in the first-level cache.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A call that another thread makes, beside what this one does."""
+"""ThreadCall: a call that another thread makes in parallel."""
 
 from __future__ import annotations
 

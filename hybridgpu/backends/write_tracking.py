@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every write into an array's memory, told to whoever keeps something that was computed from it.
+"""Write tracking: a write into an array's memory invalidates what was computed from it and kept.
 
-Views share memory, so what is watched is the *owner*: the array that has the memory of all its views on the host,
-CuPy's memory object on a GPU. A write is told after it has been made (on a GPU: after it was started), and a watcher
-watches before it reads: whatever a watcher read in the middle of a write is told to be out of date.
+Views share memory, so the *storage* is watched: the array that has the memory of all its views on the CPU, CuPy's
+memory object on a GPU. Watchers are notified after a write was made (on a GPU: after it was started), and they watch
+before they read: whatever a watcher read in the middle of a write is invalidated.
 
-Memory that was given away (DLPack, a NumPy array without a copy) may be written without a word. It is *shared* for
-ever, and nothing that is kept may depend on it.
+*Exported* memory (by DLPack, or as a NumPy array without a copy) may be written without notice. It stays exported, and
+nothing that is kept may depend on it.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ class Watcher(Protocol):
     """What wants to know of writes. Weak references to it must be possible."""
 
     def invalidate(self) -> None:
-        """Memory that it watched was written. It watches none of that memory any more; called in any thread."""
+        """React to a write into watched memory, in any thread. The watcher watches none of that memory any more."""
 
 
-_watchers: dict[int, tuple[weakref.ref[Any], ...]] = {}  #: identity of an owner (which watchers hold) -> who watches
-_exported: dict[int, weakref.ref[Any]] = {}  #: identity of an owner on the host that was given away
+_watchers: dict[int, tuple[weakref.ref[Any], ...]] = {}  #: identity of a storage (which watchers hold) -> its watchers
+_exported: dict[int, weakref.ref[Any]] = {}  #: identity of a NumPy storage that was exported
 _changing = Lock()
 
 
@@ -56,7 +56,7 @@ def storage(array: Any) -> Any:
 
 
 def notify_write(array: Any) -> None:
-    """Tell that the array's memory was written."""
+    """Notify watchers of the array's memory that it was written."""
     if not _watchers:  # the usual case, at no cost
         return
     key = id(storage(array))
@@ -70,14 +70,14 @@ def notify_write(array: Any) -> None:
 
 
 def notify_writes(arrays: Sequence[Any]) -> None:
-    """Tell that the memory of each of the arrays was written."""
+    """Notify watchers of the memory of each of the arrays that it was written."""
     if _watchers:
         for array in arrays:
             notify_write(array)
 
 
 def assign(target: Any, value: Any) -> None:
-    """``target[...] = value``, told."""
+    """``target[...] = value``, with watchers notified."""
     try:
         target[...] = value
     except Exception as e:
@@ -87,7 +87,7 @@ def assign(target: Any, value: Any) -> None:
 
 
 def watch(watcher: weakref.ref[Any], arrays: Sequence[Any]) -> None:
-    """Have ``watcher`` told of the next write into each of the arrays, which it has to hold, and of no later one."""
+    """Notify ``watcher`` of the next write into each of the arrays, which it has to hold, and of no later one."""
     with _changing:
         for array in arrays:
             key = id(storage(array))
@@ -97,7 +97,7 @@ def watch(watcher: weakref.ref[Any], arrays: Sequence[Any]) -> None:
 
 
 def unwatch(watcher: weakref.ref[Any], keys: Sequence[int]) -> None:
-    """Forget a watcher of the owners with these identities."""
+    """Forget a watcher of the storages with these identities."""
     with _changing:
         for key in keys:
             left = tuple(w for w in _watchers.get(key, ()) if w is not watcher)
@@ -108,7 +108,7 @@ def unwatch(watcher: weakref.ref[Any], keys: Sequence[int]) -> None:
 
 
 def mark_exported(array: Any) -> None:
-    """Note that others may write the array's memory from now on, without telling."""
+    """Mark the array's memory as one that others may write from now on, without notice."""
     memory = storage(array)
     if isinstance(memory, np.ndarray):
         key = id(memory)

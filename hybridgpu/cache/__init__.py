@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What lasts on disk: compiled programs by key, and the package's own files as part of their keys."""
+"""The disk cache of compiled programs, and the hash of the package's own files in its keys."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the templates and device headers lie: inside an installed package, or beside it in a checkout."""
+"""The package's own files: where templates and headers lie, and hashes of sources for cache keys."""
 
 from __future__ import annotations
 

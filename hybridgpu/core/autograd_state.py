@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The recording and training state of the current thread, the trace that it makes, and what an array knows of gradients."""
+"""Autograd state of the current thread: recording, training, its trace; and an array's gradient record."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The element types: one row each, and everything else derived from the row.
+"""Element types: one row each, and everything else derived from the row.
 
 A ``DType`` is interned: compare with ``is``. ``flag`` is the number that MXNet writes into files
 and attributes; ``storage`` and ``compute`` are the C types in memory and in registers (half

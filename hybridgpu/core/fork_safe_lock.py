@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Locks that outlive a fork.
+"""Fork-safe locks: free in a child process, whoever held them in the parent.
 
 A child process has only the thread that forked. A lock that another thread of the parent held at that
 moment would stay locked in the child for ever, so the child gets a new one. What such locks guard is

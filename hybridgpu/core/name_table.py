@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Names in compiled programs: placeholders, and the table of a net that says what they stand for.
+"""Name tables: compiled programs hold placeholders, and each net has a table of what they stand for.
 
 Nets of one structure share their programs, in memory and on disk, whatever their nodes are called and whichever lines
 made them. A program therefore holds placeholders, numbered by the nodes' order, and each net has a table of its own:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Nested lists of arguments and results: flattening, and putting together again.
+"""Pytrees: nested arguments and results, flattened into a list and a format, and regrouped.
 
 A format is 0 for one value, the number of them for a value that stands for several, -1 for None, or a
 list of formats. Where all containers keep their kind, there are also a tuple of formats, :class:`Named` for a named

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The random number generators of the devices.
+"""Random number generators, one a device.
 
 Every device has a seed and counts its draws; both go into Philox (see
 ``compiler/primitives/random.py``), so the same seed gives the same numbers.

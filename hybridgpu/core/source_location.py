@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where in the user's program something was made: the block being traced, the line of code."""
+"""Source locations for messages: the block being traced, the line of the user's code."""
 
 from __future__ import annotations
 

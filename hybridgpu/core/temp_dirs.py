@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Temporary folders that go with the process that made them, and with no child of it.
+"""Temporary folders, deleted with the process that made them, and with no child of it.
 
 ``tempfile.TemporaryDirectory`` deletes its folder in whichever process ends first: a child that was forked while
 another thread compiled would take the compiler's folder away.

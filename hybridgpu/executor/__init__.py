@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``mx.executor``: a Symbol bound to arrays, and how ``Symbol.bind`` and ``simple_bind`` make that."""
+"""``mx.executor``: executors, which are Symbols bound to arrays."""
 
 from .executor import Executor
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Making executors: checks of what the caller gives, and new arrays (``Symbol.bind`` and ``simple_bind``)."""
+"""``Symbol.bind`` and ``simple_bind``: check the caller's arrays, allocate missing ones, make the executor."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Executors: a Symbol bound to arrays (``Symbol.bind`` and ``simple_bind``)."""
+"""Executor: a Symbol bound to arrays, its forward and backward passes."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators that modules above the operator table declare, when somebody asks for one: the package says which."""
+"""Registry of operators that higher layers declare on first use (``Custom``)."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Module paths of MXNet's that are divided in another way here, and names that its modules have from each other.
+"""Module aliases: MXNet's module paths, and the names that its modules import from each other.
 
 Modules of the package are made as :class:`PackageModule`, which knows both and ends errors about other names with what
 to write instead; see :func:`install`.

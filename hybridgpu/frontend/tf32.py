@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Leave to multiply float32 as TF32 on a GPU, for cuBLASLt and cuDNN.
+"""``mx.allow_tf32``: lets cuBLASLt and cuDNN multiply float32 as TF32 on a GPU.
 
 TF32 has the range of float32 and ten bits of mantissa: each operand of a product is rounded to it, relative error 2^-11 at
 most, and sums are of float32. From compute capability 8.0 on tensor cores multiply it several times as fast.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Names of blocks: prefixes, counters, and the scope of ``with block.name_scope():``."""
+"""Name scopes of blocks: prefixes, counters, ``with block.name_scope():``."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Steps of a Trainer on one device: compiled into one program of all weights, or operator by operator.
+"""A Trainer's step on one device: one compiled program of all weights, or operator by operator.
 
 Which of the two it is makes no difference to the numbers, so it is decided by what it costs. Compiling pays after
 some hundred steps on the CPU, and after far fewer on a GPU, where each operator is a launch, and NVRTC is faster than a

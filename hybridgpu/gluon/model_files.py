@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A whole model in two files: ``Block.save`` and ``Block.load``.
+"""``Block.save`` and ``Block.load``: a whole model in two files.
 
 ``<prefix>-model.json`` holds the tree of blocks by name, with the graphs of those that were traced;
 ``<prefix>-model.params`` the parameters. A model of the same classes can be loaded into without

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Nested arguments and results of blocks."""
+"""Pytrees of blocks' arguments and results, with MXNet's checks."""
 
 from __future__ import annotations
 

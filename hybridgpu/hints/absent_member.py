@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Members that classes of MXNet have and those here do not: the error says what to write instead."""
+"""Errors for members that MXNet's classes have and these lack: what to write instead."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which argument was meant by one that a class or an operator does not take."""
+"""Errors for unknown arguments: the closest one that the class or operator takes."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What to write instead of names of layers, losses and methods that other libraries' users have in their fingers."""
+"""Errors for other libraries' names of layers, losses and methods: what Gluon calls them."""
 
 from __future__ import annotations
 

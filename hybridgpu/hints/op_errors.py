@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What follows MXNet's words when an operator refuses its inputs: the operator, what it was given, what to write."""
+"""Errors of operators: MXNet's words, then the operator, its inputs, and what to write instead."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Python's operators and functions that arrays and Symbols do not have, as in MXNet: Python's error, then what to write.
+"""Errors for Python operators that arrays and Symbols lack, as in MXNet: Python's words, then what to write.
 
 The classes have methods for them (:func:`install_stubs`), because Python itself would only say that there are none.
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What to write instead of an array where a graph wants a Symbol, of a Symbol where an array is wanted, and the like."""
+"""Errors for arrays in graphs, Symbols in array code, and NumPy in traced code: what to write instead."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random changes to pictures, as objects that can be called: (height, width, 3) -> (height', width', 3)."""
+"""Augmenters: callable random changes to images, (height, width, 3) -> (height', width', 3)."""
 
 from __future__ import annotations
 

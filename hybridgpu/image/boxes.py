@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random changes to pictures with boxes: (picture, boxes) -> (picture, boxes).
+"""Detection augmenters: random changes to images with boxes, (image, boxes) -> (image, boxes).
 
 Boxes are a NumPy array with a row for each object: class, left, top, right, bottom as shares of width and height, and
 anything that follows.

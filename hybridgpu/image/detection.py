@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Everything about pictures with boxes, in one module as MXNet has it."""
+"""``mx.image.detection``: augmenters and iterators for images with boxes, in one module as in MXNet."""
 
 from .boxes import *
 from .boxes import __all__ as _boxes

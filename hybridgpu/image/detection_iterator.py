@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Batches of pictures with boxes."""
+"""ImageDetIter: batches of images with boxes."""
 
 from __future__ import annotations
 

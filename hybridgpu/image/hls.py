@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hue, lightness and saturation of pictures, changed at random as ``ImageRecordIter`` does."""
+"""Random hue, lightness and saturation of images, as ``ImageRecordIter`` changes them."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pictures, (height, width, channels), from files, in other sizes, in part, turned and framed.
+"""Images, (height, width, channels): decoding, resizing, cropping, rotation, borders.
 
 The way of resizing (``interp``) is 0 for nearest pixels, 1 for bilinear, 2 for bicubic, 3 for the mean of an area, 4 for
 Lanczos; 9 chooses bicubic for larger pictures, areas for smaller ones, else bilinear, and 10 one of the five by chance.

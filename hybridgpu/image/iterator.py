@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Batches of pictures from files or records, changed at random."""
+"""ImageIter: batches of augmented images from files or records."""
 
 from __future__ import annotations
 

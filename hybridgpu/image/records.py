@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``mx.io.ImageRecordIter``: batches of pictures from a file of records, decoded as they are needed."""
+"""``mx.io.ImageRecordIter``: batches of images from a record file, decoded as they are needed."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reading and writing files; for users, ``mx.io``: iterators over batches."""
+"""``mx.io``: iterators over batches; below them, file formats and image decoding."""
 
 from __future__ import annotations
 

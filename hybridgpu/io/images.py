@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pictures from files and from bytes: arrays as NumPy writes them, everything else by the package Pillow."""
+"""Image decoding from files and bytes: ``.npy`` by NumPy, every other format by Pillow."""
 
 from __future__ import annotations
 

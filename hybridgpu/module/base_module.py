@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What all modules share: loops over batches, built from ``forward``, ``backward`` and ``update``."""
+"""BaseModule: training and prediction loops over ``forward``, ``backward`` and ``update``."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Names and shapes of a module's inputs, checked."""
+"""Descriptions of a module's inputs: names and shapes, checked."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A Symbol bound once per device, each copy with its slice of the batch."""
+"""Executor group: a Symbol bound once a device, each with its slice of the batch."""
 
 from __future__ import annotations
 

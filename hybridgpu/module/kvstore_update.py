@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Steps of an optimizer for a module's arrays, through a store or without one."""
+"""Optimizer steps of a module's arrays, through a key-value store or without one."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A counter that whatever gives a parameter other memory increments.
+"""Version counter, bumped when a parameter is rebound.
 
-A prepared call holds addresses of parameters; it checks this number instead of every parameter.
-``set_data`` and loading do (versions.py). Writing in place (``p.data()[:] = x``, a Trainer's step) does only where a
-recorded call keeps the memory of before; and it counts where something was computed from the values and kept
-(runtime/folded_parameters.py), once until that is computed again.
+A prepared call holds addresses of parameters; it checks this number instead of every parameter. ``set_data`` and
+loading bump it (versions.py). Writing in place (``p.data()[:] = x``, a Trainer's step) bumps it only where a recorded
+call keeps the former memory, and where folded values were computed from the parameter (runtime/folded_parameters.py),
+once until they are computed again.
 """
 
 from __future__ import annotations

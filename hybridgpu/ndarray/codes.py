@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Numbers that MXNet's files and library have for element types, storage and ways of keeping gradients."""
+"""MXNet's codes for element types, storage types and gradient requests."""
 
 from __future__ import annotations
 

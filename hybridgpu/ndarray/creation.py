@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Making arrays, and the helpers of ``mx.nd`` that are no operators."""
+"""Creation of arrays, and the helpers of ``mx.nd`` that are no operators."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Work on an array happens with the array's device as the current one, whichever that was."""
+"""Device scope: a function of an array runs with the array's device as the current one."""
 
 from __future__ import annotations
 

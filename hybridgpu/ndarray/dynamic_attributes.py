@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Eager calls of operators some of whose attributes change from call to call, such as the learning rate of a step.
+"""Eager calls with dynamic attributes, which change from call to call, such as a learning rate.
 
 Each value would ask for a lowering of its own. Instead such attributes are arguments of the operator's graph
 (ops/dynamic_attributes.py), which is lowered once for all their values.

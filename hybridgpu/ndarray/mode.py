@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functions written for arrays of nd that take and give arrays of np where NumPy's array semantics are on."""
+"""Decorator for functions of nd arrays: they take and give np arrays where NumPy semantics are on."""
 
 from __future__ import annotations
 

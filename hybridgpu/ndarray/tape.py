@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The recorded graph of eager calls, and the sweep that turns it into gradients.
+"""The autograd tape: recorded eager calls, and the backward pass over them.
 
 Every call under ``record()`` with an input that gradients are wanted for leaves a node that its
 results point to; nothing else holds it. A node knows the graph of primitives that it ran, so its

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What memory held before it was written, by its address: the first write to each byte counts."""
+"""Undo log of memory that a call writes: former values by address, first write wins."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Attributes whose values are not known when an operator is lowered, but given to the program when it runs.
+"""Dynamic attributes: values that a program takes as arguments when it runs.
 
 A learning rate changes with every step of a schedule. As a constant of the graph it would ask for a new program each
 time; a :class:`DynamicAttribute` attribute is an argument of the graph instead, a number of its own. Which attributes can be late

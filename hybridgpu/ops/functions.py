@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From records to the functions of ``nd`` and ``sym``: names, namespaces, argument binding.
+"""Operator functions of ``nd`` and ``sym`` from records: names, namespaces, argument binding.
 
 Functions are made at first access (a namespace is a module with ``__getattr__``), so importing costs
 nothing and there is no list of them anywhere.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Steps of optimizers on many weights at once, and what is asked of many gradients at once.
+"""Multi-tensor operators: optimizer steps of many weights, norms of many gradients.
 
 The inputs are weight, grad and states of the first weight, then those of the second, and so on. A compiled
 graph makes few kernels of all of them.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random numbers: with numbers as parameters, with arrays as parameters, and in the shape of an array.
+"""Random operators: with scalar parameters, with arrays of parameters, and in the shape of an array.
 
 Uniform, normal and exponential numbers are formulas over counter-based bits, which kernels compute
 where they need them; gamma and Poisson numbers, drawn by rejection, are library calls. A family is

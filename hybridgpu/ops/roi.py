@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Regions of interest whose bins read channels of their own, and regions that are turned."""
+"""Region-of-interest operators: position-sensitive pooling, and rotated regions."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The functions of ``nd.random`` and ``sym.random``, made from one definition for both kinds of array.
+"""Functions of ``nd.random`` and ``sym.random``, from one definition each.
 
 Parameters are all numbers, which makes one array of ``shape``, or all arrays, of which each entry
 gives ``shape`` numbers.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators that move elements: reshape, transpose, join, repeat, broadcast."""
+"""Shape operators: reshape, transpose, concat, repeat, broadcast."""
 
 from __future__ import annotations
 

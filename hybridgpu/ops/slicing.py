@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators that cut arrays: boxes, slices of an axis, parts."""
+"""Slicing operators: boxes, slices of an axis, splits."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What all optimizers share: learning rates and weight decays of parameters, counts of updates, names."""
+"""Optimizer: base class with learning rates, weight decays, update counts and the registry."""
 
 from __future__ import annotations
 

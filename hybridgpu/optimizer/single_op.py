@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Optimizers whose step is one operator of each weight, or of many weights at once.
+"""Single-operator optimizers: a step is one operator of each weight, or of many weights at once.
 
 Such an optimizer says which operator that is (:meth:`ByOperator._hg_call`) and which numbers it takes at a step
 (:meth:`ByOperator._hg_numbers`). ``update`` calls the operator; a Trainer may compile the calls of all weights into one

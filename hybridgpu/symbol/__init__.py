@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``mx.sym``: graphs, built by the same operators that ``mx.nd`` executes."""
+"""``mx.sym``: graphs, built by the operators that ``mx.nd`` executes."""
 
 from __future__ import annotations
 

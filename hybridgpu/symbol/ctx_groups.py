@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Devices of a Symbol's variables and results: groups of nodes (``AttrScope(ctx_group=…)``) and ``group2ctx``."""
+"""Context groups: devices of a Symbol's variables and results (``AttrScope(ctx_group=…)``, ``group2ctx``)."""
 
 from __future__ import annotations
 

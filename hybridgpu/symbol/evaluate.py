@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Running a Symbol on arrays."""
+"""``Symbol.eval``: run a graph on arrays."""
 
 from __future__ import annotations
 

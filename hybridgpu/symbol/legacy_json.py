@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Nodes of graph files that older versions of MXNet wrote, in today's form.
+"""Upgrade of graph files of older MXNet versions to today's nodes.
 
 What changed: before 1.0 attributes such as ``lr_mult`` had no underscores, and ``weight_lr_mult`` of an
 operator meant its input ``weight``; files of 0.8 left out variables that operators make themselves;

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From a Symbol to a graph of primitives, for given input types."""
+"""Lowering of a Symbol to a graph of primitives, for given input types."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Making nodes: naming, attributes, variables for missing inputs."""
+"""Node factory: names, attributes, variables for missing inputs."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Inference with extents that are not known yet, by probing.
+"""Partial shape inference: extents that are not known yet, found by probing.
 
 An operator's lowering needs whole shapes. Where extents are missing it is tried with two different
 guesses in their place: an output extent that is the same both times does not depend on them, the

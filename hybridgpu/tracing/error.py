@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a traced function cannot do: the error, with the user's line and what to write there."""
+"""TracingError: what a traced function cannot do, the user's line, and what to write there."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A trace: the Symbol graph that operators make while a function runs on arrays without values."""
+"""Trace: the Symbol graph that operators make while a function runs on arrays without values."""
 
 from __future__ import annotations
 

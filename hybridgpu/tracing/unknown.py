@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Traced arrays of which not even the shape is known: it depends on values, or a parameter waits for it."""
+"""Traced arrays of unknown shape: it depends on values, or a parameter waits for it."""
 
 from __future__ import annotations
 

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The host: programs as shared libraries made by its C++ compiler."""
+"""The CPU backend: programs as shared libraries made by the C++ compiler."""

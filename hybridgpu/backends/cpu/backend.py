@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs on the host: one foreign call a segment.
+"""Programs on the CPU: one foreign call a segment.
 
 :meth:`CpuProgram.bind` is the fast way in: it takes addresses as integers, in the order of the program's inputs and
 outputs. The arena of a call comes from a free list, so threads may call at once.

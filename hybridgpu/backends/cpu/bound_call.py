@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The call of a program on the host, for callers that repeat it: where memory for intermediate results comes from, in
+"""The bound call of a CPU program, for callers that repeat it: where memory for intermediate results comes from, in
 which order the entry takes addresses, and what has to stay alive.
 
 It is written once, as lines of Python: a caller that writes itself (runtime/dispatch/prepare.py) takes them over without a

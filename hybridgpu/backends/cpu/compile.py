@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Running the host's C++ compiler."""
+"""Compiling C++ texts: units in parallel, linked into one shared library."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether a shared library is there to its end: the system's loader believes its tables, and the process dies of a
-signal at the first page that is missing."""
+"""ELF headers, which tell whether a shared library is complete: the system's loader believes them, and the process dies
+of a signal at the first page that is missing."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Loops whose body is one function: one foreign call a step, with addresses worked out beforehand."""
+"""Loops on the CPU whose body is one function: a foreign call a step, by precomputed addresses."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A compiler that starts before there is a unit to compile.
+"""PrestartedCompiler: a compiler process that starts before there is a unit to compile.
 
 A fifth of what a compiler does for a small unit is the same for all: it starts, builds its tables, and reads what
 every unit begins with. It can do that while the first call still traces and plans, and then wait for the rest of its

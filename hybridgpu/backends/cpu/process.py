@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compilers as processes, which a child that is forked meanwhile leaves alone.
+"""Compiler processes, which a child that is forked meanwhile leaves alone.
 
 The child has all pipes, too. A compiler whose input it could still write to would read on until the child ends, and
 who reads what a compiler says would wait for it as long.

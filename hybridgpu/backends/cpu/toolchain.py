@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The host's C++ compiler: finding it, and what flags it takes.
+"""The C++ toolchain: which compiler there is, and which flags it takes.
 
 A process whose programs are on disk needs no more of it than its key: what runs it (compiling.py) is imported when
 there is something to compile.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a call of a CUDA program needs, prepared: argument blocks, graphs, memory for intermediate results.
+"""Argument tables: prepared argument blocks, graphs and scratch memory of a CUDA program's calls.
 
 A *layout* numbers the 8-byte values that the kernels of a program take as arguments: addresses that change
 from call to call (inputs and results), addresses in the arena, those of parameters, and extents. A *frame*

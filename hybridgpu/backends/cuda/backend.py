@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs on a CUDA device: kernels started from prepared argument blocks, library calls through CuPy in between.
+"""Programs on a CUDA device: kernels launched from prepared argument tables, library calls in between.
 
 Everything happens on CuPy's current stream of the device, which must be the current device. Calls may come from
 several threads and on several streams at once: each thread has, for each stream, a :class:`Lane` of its own.

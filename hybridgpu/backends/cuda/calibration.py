@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Micro-benchmarks of a GPU: the constants of its cost models, measured by replaying CUDA graphs.
+"""Micro-benchmarks of a GPU: the constants of its cost model, measured by replaying CUDA graphs.
 
 Each step times one thing at two counts, or over a table of sizes, and makes constants of :class:`GpuConstants` of the
 difference: what a replay costs besides cancels. Kernels are the sections of ``kernels/calibrate.cu``. A step that fails,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The largest cluster of blocks that a GPU starts: 8 blocks are there on every one with clusters, more if it is asked.
+"""The largest thread block cluster of a GPU: 8 on every one with clusters, more on request.
 
 The driver answers for a function, so an empty one of a few lines of PTX is loaded; CuPy does not name what it takes.
 """

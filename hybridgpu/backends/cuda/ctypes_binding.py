@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What bindings of NVIDIA's libraries have in common: loading, calls that return a status, descriptions, one handle."""
+"""ctypes bindings of NVIDIA's libraries: loading, status codes, descriptors, a lazily made handle."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which of cuDNN's three computations a convolution is, and how its arrays become theirs.
+"""cuDNN layouts: which of its three computations a convolution is, with which shapes and strides.
 
 The primitive ``conv`` contains its own derivatives (see compiler/primitives/conv.py), cuDNN has a
 function for each. With x (N, C, *S), w (O, C / groups, *K) and y (N, O, *T) of cuDNN's convolution::

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is known of a GPU beside what its driver tells: shipped tables, and what ``hybridgpu calibrate`` stored.
+"""Device tables: a GPU's constants, shipped or stored by ``hybridgpu calibrate``.
 
 Kernels' forms follow from these figures, and the order in which they add up follows from their forms. So nothing is
 measured on the way: a figure is used if it ships with the package or if somebody asked for it to be stored, and the

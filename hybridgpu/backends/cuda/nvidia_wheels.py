@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where NVIDIA's libraries are: in this process already, in their wheels, or wherever the system's loader looks."""
+"""Search for NVIDIA's libraries: loaded already, in their wheels, or on the system loader's path."""
 
 from __future__ import annotations
 

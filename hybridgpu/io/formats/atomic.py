@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files that are written whole or not at all: a full disk or a killed process leaves the former one as it was.
+"""Atomic writes: a full disk or a killed process leaves the old file as it was.
 
 What is written has no name until it is complete, so that a process that is killed leaves nothing beside the file, but
 for the moment between the file's naming and its move into place. Where the file system knows no such files, it has a

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Batches of arrays in memory."""
+"""NDArrayIter: batches of arrays in memory."""
 
 from __future__ import annotations
 

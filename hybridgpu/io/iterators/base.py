@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What iterators hand out: descriptions of inputs, and batches."""
+"""DataIter, DataBatch and DataDesc: the protocol of iterators."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Batches of files: comma-separated values, and MNIST's format. Files are read whole."""
+"""CSVIter and MNISTIter: batches from files, which are read whole."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Iterators around iterators."""
+"""ResizeIter and PrefetchingIter: iterators around iterators."""
 
 from __future__ import annotations
 

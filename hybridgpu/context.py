@@ -39,6 +39,12 @@ def _deprecated() -> None:
     )
 
 
+class _Entered(threading.local):
+    """The contexts that a thread has entered. To look for an attribute that is missing costs a microsecond."""
+
+    contexts: Any = None
+
+
 class Context(metaclass=_Default):
     """A device: type and number. Also a context manager that makes it the default.
 
@@ -52,7 +58,7 @@ class Context(metaclass=_Default):
 
     devtype2str: ClassVar = {1: "cpu", 2: "gpu", 3: "cpu_pinned", 5: "cpu_shared"}
     devstr2type: ClassVar = {"cpu": 1, "gpu": 2, "cpu_pinned": 3, "cpu_shared": 5}
-    _stack = threading.local()
+    _stack = _Entered()
     __slots__ = ("_device", "device_id", "device_typeid")
     device_typeid: int
     device_id: int
@@ -131,7 +137,7 @@ def _are_mapped() -> bool:
 
 def current_context() -> Context:
     """The innermost ``with ctx:`` of this thread, or ``cpu(0)``."""
-    stack = getattr(Context._stack, "contexts", None)
+    stack = Context._stack.contexts
     return stack[-1] if stack else _CPU0
 
 

@@ -312,22 +312,22 @@ class CachedOp:
             results: the format of the results, the same for every call.
             install: what is done with another prepared call when it is taken.
         """
-        kind = call_key(args)
-        if self.partitioned is not None or kind is None or not self.data:
+        key = call_key(args)
+        if self.partitioned is not None or key is None or not self.data:
             return None
         # Looked at once: another thread may call meanwhile, in the other mode or with other arguments. The call is then
-        # made for the types of that one, under the kind of ours. Each call checks its own types and leaves others to
-        # the call of their kind, that of its kind to ``slow``: the first of ours comes here again, where it is replaced.
-        last = self.last_recorded if kind.recording else self.last_call
+        # made for the types of that one, under the key of ours. Each call checks its own types and leaves others to
+        # the call of their key, that of its key to ``general_call``: the first of ours comes here again, where it is replaced.
+        last = self.last_recorded if key.recording else self.last_call
         if last is None:
             return None
-        call = self._calls.find(kind, last.program)
+        call = self._calls.find(key, last.program)
         if call is None:
             version = binding_version[0]
-            others = self._calls.dispatch_other(kind, general_call, install)
-            call = prepare(self, kind, last, others, form, results)
+            others = self._calls.dispatch_other(key, general_call, install)
+            call = prepare(self, key, last, others, form, results)
             if call is not None:
-                self._calls.keep(kind, version, last.program, call)
+                self._calls.keep(key, version, last.program, call)
         return call
 
     # -- reports

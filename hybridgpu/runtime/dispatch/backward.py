@@ -40,7 +40,7 @@ class BackwardTemplate:
         program: both programs; there is a backward one, and it runs on the host.
         params: parameters by position.
         moving: positions of the arguments.
-        version: the epoch in which the addresses of the parameters are right.
+        version: the binding version in which the addresses of the parameters are right.
 
     Attributes:
         params: the parameters.

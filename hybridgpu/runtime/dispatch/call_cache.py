@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls of one net in turn: other shapes, devices, modes. Each kind has a prepared call, and the one that is tried
-leaves the others' calls to them."""
+"""Polymorphic inline cache of prepared calls: calls of one net in turn, of other shapes, devices, modes.
+
+Each key has a prepared call, and the one that is tried first leaves the others' calls to them.
+"""
 
 from __future__ import annotations
 
@@ -42,14 +44,15 @@ class CallKey(NamedTuple):
 
 
 def call_key(args: Sequence[Any]) -> CallKey | None:
-    """The kind of a call with these arguments, None if one of them is neither array nor hashable, or if some are of nd
+    """The key of a call with these arguments, None if one of them is neither array nor hashable, or if some are of nd
     and some of np."""
     training, recording = state.training, state.recording
     array = _class_of(args)
     types = _types(args, array, recording)
     if types is None:
         return None
-    return CallKey(types, array, training, recording, (is_np_shape(), is_np_array()), current_context())
+    values = types, array, training, recording, (is_np_shape(), is_np_array()), current_context()
+    return tuple.__new__(CallKey, values)  # as the class does, without a call of Python's
 
 
 def _class_of(args: Sequence[Any]) -> type[NDArray]:

@@ -11,6 +11,7 @@ import pytest
 
 import hybridgpu as mx
 from hybridgpu import autograd, gluon, nd
+from hybridgpu.core import autograd_state
 from hybridgpu.gluon import nn
 
 
@@ -86,7 +87,7 @@ def test_what_a_trace_cannot_do_is_said_with_the_line_and_what_to_write(name):
         assert "refused" in said
         assert "test_refused.py" in said
     net.hybridize(False)
-    assert mx.recording.state.trace is None
+    assert autograd_state.state.trace is None
 
 
 def test_what_forward_keeps_is_told():

@@ -96,7 +96,12 @@ GRAPH_PASSES = (
         when=lambda graph, ctx: bool(ctx.folded_inputs) and ctx.target.panels,
     ),
     Pass("parameter_folding", "passes.parameter_folding", when=lambda graph, ctx: bool(ctx.folded_inputs)),
-    Pass("exact_extrema", "passes.precision.exact_extrema", when=has("amax", "amin")),
+    Pass(
+        "exact_extrema",
+        "passes.precision.exact_extrema",
+        when=has("amax", "amin"),
+        required="a maximum equals one of the values that it is compared with",
+    ),
     Pass("pooling_backward", "passes.pooling.pooling_backward", "cpu", when=has("fold", "unfold")),
     Pass("separable_pooling", "passes.pooling.separable_pooling", "cpu", when=has("unfold"), reorders=True),
     Pass(
@@ -114,6 +119,7 @@ GRAPH_PASSES = (
         "passes.precision.promote_half_scatters",
         "cpu",
         when=has_node(lambda n: n.prim.name in ("scatter_add", "scatter_along") and n.dtype.is_half),
+        required="a sum of many terms in a type of two bytes loses most of them",
     ),
     Pass(
         "split_scatters",
@@ -129,7 +135,12 @@ GRAPH_PASSES = (
         when=has_node(lambda n: n.prim.family == "reduce"),
         reorders=True,
     ),
-    Pass("split_wide_concats", "passes.concat.split_wide_concats", when=has("concat")),
+    Pass(
+        "split_wide_concats",
+        "passes.concat.split_wide_concats",
+        when=has("concat"),
+        required="a kernel takes a limited number of arrays",
+    ),
     Pass("promote_small_results", "passes.precision.promote_small_results", when=has("round_to")),
     Pass(
         "promote_half_convs",

@@ -87,6 +87,18 @@ class CpuConstants(DeviceConstants):
     far_prefetched_bytes: int = constant(
         16 * _KIB, "bytes", "the same where memory is streamed past the caches", _TUNED, True
     )
+    ordered_byte_cost: int = constant(
+        4, "count", "what a byte in order costs, in a unit of quarters of it", "by definition"
+    )
+    cached_byte_cost: int = constant(5, "count", "the same, across rows whose lines stay in a cache", _CHOSEN)
+    tiled_byte_cost: int = constant(6, "count", "the same, through a tile that turns it", _CHOSEN)
+    scattered_byte_cost: int = constant(64, "count", "the same, of a line of its own", _CHOSEN)
+    prefetch_ops: int = constant(
+        10, "operations", "an element of each array, from which on several arrays are fetched ahead", _CHOSEN
+    )
+    streamed_byte_ops: int = constant(
+        4, "operations", "a byte, up to which a kernel is held up by memory and stores past the caches", _CHOSEN
+    )
     streams: int = constant(128, "count", "lines that a core follows at once", _TUNED, True)
     load_ops: float = constant(1.25, "operations", "one more array, for an element of a window", _TUNED, True)
     half_ops: int = constant(8, "operations", "an element that float16 is converted to or from", _TUNED, True)

@@ -27,7 +27,6 @@ _LARGE_ARRAY_BYTES = CpuConstants.l3_bytes // 2
 _VECTOR_LOOP_ALLOWANCE = (
     1.5  #: what innermost loops over whole vectors may cost: a result is turned in place of an operand, or both are
 )
-_IN_ORDER, _IN_CACHE, _THROUGH_TILE, _SCATTERED = 4, 5, 6, 64  #: cost of a byte, in quarters
 
 
 @dataclass(frozen=True)
@@ -119,18 +118,20 @@ def _cost(program: ScalarProgram, along: Var, tiles: Tiling | None, cached: bool
         if s.op == "load" and s.offset and s.node and along in s.offset.vars:
             size = s.node.dtype.size
             if tiles and s in tiles.loads:
-                factor = _THROUGH_TILE
+                factor = CpuConstants.tiled_byte_cost
             else:
                 stays = cached and s.node.type.nbytes >= _LARGE_ARRAY_BYTES and _stays_cached(s.offset, along, size)
-                factor = _IN_CACHE if stays else _byte_cost(s.offset, along)
+                factor = CpuConstants.cached_byte_cost if stays else _byte_cost(s.offset, along)
             total += factor * size * min(1.0, s.node.size / points)  # what is read again comes from a cache
     for k, t in enumerate(program.stores):
-        total += (_THROUGH_TILE if tiles and k in tiles.stores else _byte_cost(t.offset, along)) * t.node.dtype.size
+        total += (
+            CpuConstants.tiled_byte_cost if tiles and k in tiles.stores else _byte_cost(t.offset, along)
+        ) * t.node.dtype.size
     return total
 
 
 def _byte_cost(e: Expr, along: Var) -> int:
-    return _IN_ORDER if unit_stride(e, along) else _SCATTERED
+    return CpuConstants.ordered_byte_cost if unit_stride(e, along) else CpuConstants.scattered_byte_cost
 
 
 def _stays_cached(e: Expr, along: Var, size: int) -> bool:

@@ -25,7 +25,6 @@ from ..transpose_tiling import Tiling, choose_tiling, tiling_of_axes
 
 __all__ = [
     "PREFETCH_BYTES",
-    "PREFETCH_MIN_OPS",
     "Buffer",
     "Call",
     "Loop",
@@ -48,7 +47,6 @@ _MAX_STATEMENTS = 800  #: of a kernel whose loops are cut
 PREFETCH_BYTES = CpuConstants.prefetched_bytes  #: bytes between what is in work and what is fetched ahead, …
 _BLOCK = 64  #: … so many elements at a time, …
 _RUNTIME_BLOCK = 256  #: … or so many, where the number of elements is an argument
-PREFETCH_MIN_OPS = 10  #: operations for an element of each array from which on several are fetched ahead
 
 
 @dataclass(frozen=True)
@@ -265,7 +263,7 @@ class _LoopBuilder:
         if known and (v.extent < 4 * _BLOCK or v.extent % _BLOCK):
             return []
         found = streamed_loads(program, v)
-        return found if operations_along(program, v) >= PREFETCH_MIN_OPS * len(found) else []
+        return found if operations_along(program, v) >= CpuConstants.prefetch_ops * len(found) else []
 
     def with_prefetch(self, loop: Loop, v: Var, streams: list[Scalar]) -> Loop:
         """``loop`` in blocks, before each of which what comes later is fetched."""

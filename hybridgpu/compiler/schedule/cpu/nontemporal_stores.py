@@ -24,7 +24,7 @@ from ...ir.graph import Node
 from ...ir.indexing import ZERO, Expr, Var, of_var
 from ..kernel import CWriter, Statement, address
 from ..scalar import ScalarProgram, Store
-from .loop_nests import PREFETCH_BYTES, PREFETCH_MIN_OPS, Buffer, Call, Loop, operations_along, streamed_loads
+from .loop_nests import PREFETCH_BYTES, Buffer, Call, Loop, operations_along, streamed_loads
 
 __all__ = [
     "NontemporalLoops",
@@ -46,7 +46,6 @@ _LONG_ROW_BYTES = (
 _MIN_ROW_BYTES = 512  #: bytes of a row that is not worth looking for its first line, …
 _MIN_ALIGNED_ROW_BYTES = 64  #: … and of one that begins with a line and is not worth blocks
 _MIN_SHARE = 16  #: of so small a part of a kernel is not streamed
-_MAX_OPS_PER_BYTE = 4  #: for a byte
 _PREFETCH_FAR_BYTES = (
     CpuConstants.far_prefetched_bytes
 )  #: bytes between what is in work and what is fetched ahead from memory, …
@@ -180,7 +179,7 @@ class _LoopRewriter:
         if sum(isinstance(t, Statement) and not t.type for t in innermost.body) != len(part.stores):
             return False  # a short loop inside is written out
         moved = sum(n.dtype.size for n in _traffic_per_point(part, part.vars[0]))
-        return _gathers_nothing(part) and busy <= _MAX_OPS_PER_BYTE * moved
+        return _gathers_nothing(part) and busy <= CpuConstants.streamed_byte_ops * moved
 
 
 def _innermost_programs(loops: Sequence[Loop]) -> list[ScalarProgram]:
@@ -278,7 +277,7 @@ def _prefetch_calls(program: ScalarProgram, writer: CWriter, inner: Var, busy: i
     From memory that pays everywhere, from a cache only where :meth:`.loop_nests._LoopBuilder.prefetched_loads` says, and not from as far.
     """
     found = streamed_loads(program, inner)
-    always = len(found) > 1 and busy >= PREFETCH_MIN_OPS * len(found)
+    always = len(found) > 1 and busy >= CpuConstants.prefetch_ops * len(found)
     calls = []
     writer.renamed = {inner: "at"}
     for s in found:

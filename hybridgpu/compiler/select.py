@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Literal
 from ..core.dataclass import dataclass
 from ..core.dtypes import f32
 from .passes.materialize import SCATTERS, matrix_strides
-from .passes.prepack_weights import MAX_PANEL_ROWS, PANEL_ROW_BYTES
 
 if TYPE_CHECKING:
     from .devices.cpu import CpuConstants
@@ -130,8 +129,11 @@ def _select_dot(node: Node, target: Target) -> Selection:
         return tiled if k * node.dtype.size <= cpu.copied_column_bytes else _copied_column(k)
     if across[0] == 1 and along[1] == 1:  # row_dot
         return tiled
-    if target.panels and across[1] == 1 and across[0] * node.dtype.size in PANEL_ROW_BYTES and k <= MAX_PANEL_ROWS:
-        return tiled  # outer_product, on whole vectors side by side
+    if target.panels and across[1] == 1:
+        from .passes.prepack_weights import MAX_PANEL_ROWS, PANEL_ROW_BYTES
+
+        if across[0] * node.dtype.size in PANEL_ROW_BYTES and k <= MAX_PANEL_ROWS:
+            return tiled  # outer_product, on whole vectors side by side
     if m < _MIN_TILE_ROWS:
         return Selection("library", f"{m} rows, of a matrix that does not lie in the order of the sum")
     return tiled if k * node.dtype.size <= cpu.copied_column_bytes else _copied_column(k)

@@ -145,7 +145,8 @@ def test_explain_with_cudnn(fake):
     (direct,) = (k for k in report.kernels if k.kind == "conv")
     assert direct.note == "direct kernel: 24,576 multiplications, at most 16,777,216"
     text = str(report)
-    assert f"net_large_fwd [{call.note}]" in text and f"net_small_fwd [{direct.note}]" in text
+    assert "multiplications, more than 16,777,216" in call.reason
+    assert f"net_large_fwd [{call.note}; {call.reason}]" in text and f"net_small_fwd [{direct.note}]" in text
 
 
 def test_explain_says_why_relu_is_a_kernel(fake):

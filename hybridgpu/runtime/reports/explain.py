@@ -55,12 +55,18 @@ class KernelReport:
 
 @dataclass(frozen=True)
 class LibraryCall:
-    """A step that a library computes, or a loop: the primitive, its node, its bytes; which library, if there is a choice."""
+    """A step that a library computes, or a loop: the primitive, its node, its bytes.
+
+    Attributes:
+        note: which library, if there is a choice.
+        reason: why a library computes what a generated kernel could.
+    """
 
     name: str
     operator: str
     bytes_moved: int
     note: str = ""
+    reason: str = ""
 
 
 @dataclass(frozen=True)
@@ -166,7 +172,7 @@ class Explanation:
                 operator = step.operator[1] or step.operator[0]
                 notes = loaded.describe(planned), f"writes its part of {step.concat}" if step.concat else ""
                 note = "; ".join(filter(None, notes))
-                self.library_calls.append(LibraryCall(step.primitive, operator, moved, note))
+                self.library_calls.append(LibraryCall(step.primitive, operator, moved, note, step.note))
                 if step.body is not None and planned.body is not None:
                     self._steps(step.body, planned.body, loaded, f"at every step of {operator}")
 
@@ -203,7 +209,7 @@ class Explanation:
             for k in self.kernels
         ]
         table += [
-            f"  {_LOOP if c.name == _LOOP else 'library':<8} {c.name:<{width}} {size(c.bytes_moved):>10} {'':>10}  {c.operator}{_noted(c.note)}"
+            f"  {_LOOP if c.name == _LOOP else 'library':<8} {c.name:<{width}} {size(c.bytes_moved):>10} {'':>10}  {c.operator}{_noted('; '.join(dict.fromkeys(filter(None, (c.note, c.reason)))))}"
             for c in self.library_calls
         ]
         lines += [f"{line}{_times(len(list(alike)))}" for line, alike in groupby(table)]

@@ -112,3 +112,21 @@ def test_seconds_stand_in_the_records_alone():
                 if isinstance(value, float) and 0 < value < 1e-3:
                     found.add((file.stem, statement.targets[0].id))
     assert found == thresholds
+
+
+#: where the target's name may be compared: who lays out a kernel's loops or threads, and who chooses among kinds of kernels
+NAME_TESTS = {"assemble.py", "select.py", "pipeline.py", "target.py"}
+
+
+def test_passes_ask_for_traits_not_for_the_target_s_name():
+    root = Path(hybridgpu.compiler.__file__).parent
+    found: dict[str, int] = {}
+    for path in root.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            sides = [node.left, *node.comparators] if isinstance(node, ast.Compare) else []
+            sides += [node.slice] if isinstance(node, ast.Subscript) else []
+            if any(ast.unparse(s).endswith("target.name") for s in sides):
+                name = path.relative_to(root).as_posix()
+                found[name] = found.get(name, 0) + 1
+    assert {n for n in found if not n.startswith("schedule/")} <= NAME_TESTS
+    assert sum(found.values()) < 30

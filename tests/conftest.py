@@ -35,7 +35,17 @@ def pytest_addoption(parser):
     parser.addoption(
         "--as-shipped", action="store_true", help="C++ is compiled everywhere with the flags that users get"
     )
+    parser.addoption("--second", action="store_true", help="the second job of tests/run.sh")
     parser.addoption("--mutants", type=int, default=5, help="number of mutants a template or header (0: all)")
+
+
+#: what the second job runs, and what neither does
+_SECOND = "(architectures or interpreted or optimised or remaining) and not (exhaustive or gpu or mutation)"
+
+
+def pytest_configure(config):
+    if config.option.second:
+        config.option.markexpr = _SECOND
 
 
 #: files of tests that take half a minute each: started first, since a worker that has one left in the end works alone
@@ -52,6 +62,9 @@ _LONG = (
 _HERE = Path(__file__).parent
 #: folders whose subject is the machine code of generated C++ as well: the second job optimises it as for users
 _CODE = {_HERE / name for name in ("compiler", "docs")}
+#: folders whose subject stands above the compiler: NumPy computes their programs in the first job
+_FRONT_END = {_HERE / "gluon"}
+_EVERY = 4  #: row of a long table that the first job takes; test of the front end that it compiles
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -61,26 +74,47 @@ def pytest_collection_modifyitems(config, items):
         if item.path.parent in _CODE:
             item.add_marker("optimised")
     if config.args_source is config.ArgsSource.TESTPATHS and not config.option.keyword:  # nobody named a file or test
-        for item in _remaining(items):
+        for item in _rest(_rows_of_code(items)):
             item.add_marker("remaining")
+        for item in _rest([[item for item in items if _is_front_end(item)]]):
+            item.add_marker("interpreted")
     items.sort(key=lambda item: item.path.name not in _LONG)
 
 
-_EVERY = 4  #: row of a long table that the first job takes
-_WHOLE = {_HERE / "compiler" / "test_graphs.py", _HERE / "docs" / "test_docs.py"}  #: but of these it takes all
+_WHOLE = {_HERE / "docs" / "test_docs.py"}  #: of these tables the first job takes every row
 
 
-def _remaining(items):
-    """Rows of tables that are executed as CUDA, or are the second job's anyway, without those of the first job."""
+def _rows_of_code(items):
+    """Long tables whose rows are executed as CUDA, are the second job's anyway, or are marked ``long_table``."""
     tables = {}
     for item in items:
-        about_code = "cuda_driver" in item.fixturenames or item.get_closest_marker("optimised")
-        if about_code and item.path not in _WHOLE:
+        chosen = _on_gpu(item) or any(item.get_closest_marker(m) for m in ("optimised", "long_table"))
+        if chosen and item.path not in _WHOLE:
             tables.setdefault((item.path, item.function.__name__), []).append(item)
-    for rows in tables.values():
-        if len(rows) >= 2 * _EVERY:
-            # not always the same of two that alternate
-            yield from (row for k, row in enumerate(rows) if (k + k // _EVERY) % _EVERY)
+    return [rows for rows in tables.values() if len(rows) >= 2 * _EVERY]
+
+
+def _on_gpu(item):
+    """Whether a test executes kernels as CUDA: by its fixtures, or by a parameter for which it asks for them."""
+    parameters = item.callspec.params.values() if hasattr(item, "callspec") else ()
+    return "cuda_driver" in item.fixturenames or any(p in ("gpu", "emulated GPU") for p in parameters if type(p) is str)
+
+
+def _is_front_end(item):
+    """Whether a test stands above the compiler and does not ask for one."""
+    return (
+        item.path.parent in _FRONT_END
+        and not {"compiler", "no_compiler"} & set(item.fixturenames)
+        and not _on_gpu(item)
+        and not any(item.get_closest_marker(m) for m in ("as_shipped", "optimised"))
+    )
+
+
+def _rest(tables):
+    """Rows of tables without those that the first job takes."""
+    for rows in tables:
+        # not always the same of two that alternate
+        yield from (row for k, row in enumerate(rows) if (k + k // _EVERY) % _EVERY)
 
 
 def pytest_collection_finish():
@@ -171,14 +205,15 @@ def _quick(shipped):
 
 @pytest.fixture(autouse=True)
 def _quickly_compiled(request):
-    """The C++ compiler does not optimise, but in the second job (``pytest --as-shipped``), and where a test is marked
-    ``as_shipped``.
+    """The C++ compiler does not optimise, but where a test is marked ``as_shipped``, ``optimised`` in the second job, and
+    everywhere with ``pytest --as-shipped``.
 
     The flags are part of every key, so that neither code is taken for the other.
     """
     from hybridgpu.backends.cpu.backend import cpu_backend
 
-    shipped = request.config.getoption("--as-shipped") or request.node.get_closest_marker("as_shipped")
+    option, marked = request.config.getoption, request.node.get_closest_marker
+    shipped = option("--as-shipped") or marked("as_shipped") or (option("--second") and marked("optimised"))
     backend = None if shipped else cpu_backend()
     if backend is None:
         yield
@@ -187,6 +222,14 @@ def _quickly_compiled(request):
     backend.toolchain = _quick(toolchain)
     yield
     backend.toolchain = toolchain
+
+
+@pytest.fixture(autouse=True)
+def _interpreted(request):
+    """NumPy computes the programs of tests above the compiler in the first job, but of every fourth; the second compiles."""
+    second = request.config.getoption("--second") or request.config.getoption("--as-shipped")
+    if request.node.get_closest_marker("interpreted") and not second:
+        request.getfixturevalue("no_compiler")
 
 
 @pytest.fixture(autouse=True)

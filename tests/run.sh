@@ -3,8 +3,9 @@
 # All checks of a checkout: tests/run.sh [--second] [options of pytest]
 #
 # --second runs the second job: tests about machine code again, with generated C++ optimised as for users (marked
-# optimised; without --second nothing is), kernels compiled by NVRTC for all other GPUs (marked architectures), and the
-# rows of long tables about generated code of which the first job takes every fourth (marked remaining).
+# optimised; without --second nothing is), kernels compiled by NVRTC for all other GPUs (marked architectures), the rows
+# of long tables of which the first job takes every fourth (marked remaining), and tests above the compiler whose programs
+# NumPy computes in the first job, now compiled (marked interpreted).
 #
 # Needs Python 3.10 or later ($PYTHON, default python3) and a C++ compiler; makes .venv at the first run.
 # Runs style (ruff), types (mypy), layers (import-linter) and tests (pytest, a process a core). Every
@@ -27,9 +28,8 @@ cd "$root"
 if [ "${1:-}" = --second ]; then
   shift
   unset PYTHONDONTWRITEBYTECODE
-  second="(optimised or architectures or remaining) and not exhaustive and not gpu and not mutation"
   code=0
-  "$python" -m pytest -n auto --dist worksteal --as-shipped -m "$second" "$@" || code=$?
+  "$python" -m pytest -n auto --dist worksteal --second "$@" || code=$?
   if [ "$code" -eq 5 ] && [ $# -gt 0 ]; then code=0; fi # none of what was asked for is of this job
   exit "$code"
 fi

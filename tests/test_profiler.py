@@ -132,6 +132,7 @@ def test_compiled_steps_are_counted(x, monkeypatch, compiler):
     assert counts("graph") == {"left": 2, "_backward_left": 2, "multi_sgd_update of 2 weights": 2}
 
 
+@pytest.mark.usefixtures("compiler")
 def test_nothing_stays_on_the_path(x):
     net, _ = blocks()
     before = net(x).asnumpy()

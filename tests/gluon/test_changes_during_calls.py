@@ -39,6 +39,7 @@ def ready():
     return net, x
 
 
+@pytest.mark.usefixtures("compiler")
 def test_explain_while_another_thread_hybridizes():
     """It says what is so: that the net is not hybridized, or what is computed; never that it has no graph."""
     net, x = ready()

@@ -73,6 +73,7 @@ def test_a_copy_is_a_net_of_its_own(name, way, flags):
     assert all(np.array_equal(p.data().asnumpy(), before[n]) for n, p in other.collect_params().items())
 
 
+@pytest.mark.usefixtures("compiler")
 def test_a_copy_compiles_nothing_again():
     net = layers()
     net.initialize()

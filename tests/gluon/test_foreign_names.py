@@ -475,6 +475,7 @@ WRITTEN = {
 }
 
 
+@pytest.mark.usefixtures("compiler")
 @pytest.mark.parametrize("what", WRITTEN)
 def test_what_is_said(what):
     call, error, first, second = WRITTEN[what]

@@ -194,6 +194,7 @@ def agree(nets, batch: int, length: int) -> int:
     return runtime.compile_report().compiled_modules - before
 
 
+@pytest.mark.usefixtures("compiler")
 def test_lengths_of_one_kind_compile_once(nets):
     assert agree(nets, 5, FIRST) > 0
     for length in (17, 29, 61, 63):

@@ -13,7 +13,8 @@ from against_mxnet.recorded import states
 from against_mxnet.recorded.record import recorded, same
 
 import hybridgpu as mx
-from hybridgpu import autograd, executor, gluon, nd
+from hybridgpu import autograd, gluon, nd
+from hybridgpu.executor import executor
 from hybridgpu.gluon import nn
 
 RECORDED = recorded("states")

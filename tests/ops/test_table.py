@@ -213,6 +213,7 @@ def check(op: Operator, types: list[str], ctx: Any, thin: int = 1) -> None:
         assert not got
 
 
+@pytest.mark.long_table
 @records
 def test_cpu(op):
     with mx.util.np_shape(op.name.startswith("_np")):

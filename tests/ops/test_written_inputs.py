@@ -98,6 +98,7 @@ def test_there_are_rows():
     assert {p.values[0].op for p in rows()} == set(WRITING)
 
 
+@pytest.mark.long_table
 @pytest.mark.parametrize(("case", "wanted"), rows())
 @pytest.mark.parametrize("way", ["compiled", "interpreted"])
 def test_states(case, wanted, way, request, monkeypatch):

@@ -143,6 +143,7 @@ DAMAGE = {
 }
 
 
+@pytest.mark.long_table
 @pytest.mark.parametrize("how", DAMAGE)
 def test_damaged_entries_are_rebuilt(how, copy, cold):
     for file in list(copy.glob("*/*")):

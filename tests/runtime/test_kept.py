@@ -310,6 +310,7 @@ def ctx(request, monkeypatch):
         uninstall()
 
 
+@pytest.mark.long_table
 @pytest.mark.parametrize("way", WAYS, ids=lambda f: f.__name__)
 @pytest.mark.parametrize("name", NETS)
 def test_every_way_of_writing_counts(name, way, ctx, tmp_path):

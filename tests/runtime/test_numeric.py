@@ -321,7 +321,7 @@ def test_symbol_blocks_executors_and_cached_ops(monkeypatch):
     same_bits(imported(x), fast)
     same_bits(nd.CachedOp(symbol)(x), strict)
     same_bits(nd.CachedOp(symbol, [("numeric", "fast")])(x), fast)
-    monkeypatch.setattr("hybridgpu.executor._COMPILE_AFTER", 0)
+    monkeypatch.setattr("hybridgpu.executor.executor._COMPILE_AFTER", 0)
     bound = symbol.bind(mx.cpu(), {"x": x})
     monkeypatch.setenv("HYBRIDGPU_NUMERIC", "fast")
     bound_fast = symbol.bind(mx.cpu(), {"x": x})

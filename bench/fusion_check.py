@@ -36,9 +36,9 @@ from hybridgpu.backends.cpu.backend import CpuProgram, address_of, cpu_backend
 from hybridgpu.cli.bench.timing import HostClock, Loop, compare
 from hybridgpu.compiler.ir import Graph, Node, tensor_type
 from hybridgpu.compiler.passes.canonicalize.simplify import simplify
-from hybridgpu.compiler.passes.concat.split_wide_concats import NO_RECOMPUTE, NO_RECOMPUTE_REASONS
 from hybridgpu.compiler.passes.fuse.fuse import FusionPlan
 from hybridgpu.compiler.passes.fuse.group import Group
+from hybridgpu.compiler.passes.recompute_hints import NO_RECOMPUTE, NO_RECOMPUTE_REASONS
 from hybridgpu.compiler.passes.rewrite import rewrite
 from hybridgpu.compiler.pipeline import compile_graph
 from hybridgpu.compiler.primitives import TABLE, builder

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """kernels/grid.h by itself: the barrier of all blocks, steps for fewer threads than a block has, and what is fetched.
 
-``tests/compiler/test_persistent.py`` has the programs whose steps these are.
+``tests/compiler/persistent.py`` has the programs whose steps these are.
 """
 
 from __future__ import annotations

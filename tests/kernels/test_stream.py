@@ -17,7 +17,7 @@ from guard_pages import guarded
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 import math_library as ml  # noqa: E402  (of this folder)
-from test_math import cpu_flags  # noqa: E402
+from math_accuracy import cpu_flags  # noqa: E402
 
 pytestmark = pytest.mark.skipif(
     ml.CXX is None or platform.machine() != "x86_64", reason="no C++ compiler for x86-64, whose ways these are"

@@ -48,6 +48,8 @@ from touched import Cases, named  # noqa: E402
 NUMBERS = "kernels/math*.h"  #: case graphs notice little of their faults: they come last
 KERNEL_SECONDS = 20.0  #: of processor time of a case graph
 MATH = "tests/kernels/test_math.py"
+PERSISTENT = ["tests/compiler/test_persistent.py", "tests/compiler/test_persistent_barriers.py"]
+MATH_CUDA = "tests/kernels/test_math_cuda.py"
 SURVIVORS = HERE / "survivors.json"
 FIRST = 0.2  #: of the time for case graphs: what these do not notice at once is left to what looks closer
 GRAPHS = "tests/compiler/test_graphs.py"
@@ -72,8 +74,8 @@ MORE = {
         "tests/compiler/test_full_reductions.py",
     ],
     "templates/cpu/columns.j2": ["tests/compiler/test_rows.py", "tests/compiler/test_full_reductions.py"],
-    "templates/cuda/graph.j2": ["tests/compiler/test_persistent.py"],
-    "templates/cuda/entry.j2": ["tests/compiler/test_persistent.py"],
+    "templates/cuda/graph.j2": PERSISTENT,
+    "templates/cuda/entry.j2": PERSISTENT,
     "templates/cpu/conv.j2": ["tests/ops/test_conv.py"],
     "templates/cuda/conv.j2": ["tests/compiler/test_conv_pool.py", "tests/ops/test_conv.py::test_kernels_of_the_gpu"],
     "templates/cpu/conv_input_dilated.j2": ["tests/ops/test_conv.py"],
@@ -90,16 +92,13 @@ MORE = {
     "kernels/core.h": ["tests/ops/test_edges.py", "tests/ops/test_table.py"],
     "kernels/divide_cuda.h": ["tests/kernels/test_divide.py"],
     "kernels/cuda.h": ["tests/kernels/test_nvrtc.py::test_what_asks_for_its_registers_gets_them"],
-    "kernels/grid.h": ["tests/kernels/test_grid.py", "tests/compiler/test_persistent.py"],
+    "kernels/grid.h": ["tests/kernels/test_grid.py", *PERSISTENT],
     "kernels/half.h": ["tests/compiler/test_half.py", "tests/compiler/test_bfloat16.py"],
     "kernels/math_cuda*.h": [
-        f"{MATH}::test_cuda_text_runs_on_the_host",
-        f"{MATH}::test_circular_functions_on_cuda",
+        f"{MATH_CUDA}::test_cuda_text_runs_on_the_host",
+        f"{MATH_CUDA}::test_circular_functions_on_cuda",
     ],
-    "kernels/math_[!c]*.h": [
-        MATH,
-        f"{MATH}::test_cuda_text_runs_on_the_host",
-    ],
+    "kernels/math_[!c]*.h": [MATH, f"{MATH_CUDA}::test_cuda_text_runs_on_the_host", MATH_CUDA],
     "kernels/math_cpu*.h": [MATH],
     "kernels/matmul_cpu.h": [
         "tests/kernels/test_dynamic_args.py",

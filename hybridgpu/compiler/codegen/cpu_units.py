@@ -21,7 +21,7 @@ from collections.abc import Sequence
 from ...core.dtypes import from_short
 from ..program import END_OF_UNIT, Buffer, KernelInfo, KernelStep, Program
 from .math_headers import required_headers
-from .render import includes, render
+from .render import UnitFields, includes, render
 
 __all__ = ["cpu_source"]
 
@@ -58,14 +58,16 @@ def cpu_source(program: Program) -> None:
         parameters = [f"char* {name}" for name in passed]  # a result's memory may hold others before, under its name
 
     def unit(
-        kernels: Sequence[KernelInfo], declarations: Sequence[str], entries: Sequence[object], shared: bool
+        kernels: Sequence[KernelInfo],
+        declarations: Sequence[str],
+        entries: Sequence[list[tuple[str, list[str]]]],
+        shared: bool,
     ) -> str:
         texts = [k.text for k in kernels]
         needed = {h for k in kernels for h in k.headers}
         if declarations:
             needed |= {h for k in program.kernels for h in k.headers if h in _TYPE_HEADERS}
-        return render(
-            "cpu/program.j2",
+        fields = UnitFields(
             headers=required_headers(includes([list(needed)]), texts, program.numeric),
             kernels=texts,
             declarations=declarations,
@@ -74,6 +76,7 @@ def cpu_source(program: Program) -> None:
             shared=shared,
             options=_options(needed) if texts else "",
         )
+        return render(fields.template, k=fields)
 
     if len(program.kernels) <= _KERNELS_PER_UNIT:
         first, second = _split_in_two(program.kernels)

@@ -18,7 +18,7 @@ __all__ = ["compile_template", "environment"]
 
 _COMPARED = {"eq": "==", "ne": "!=", "lt": "<", "lteq": "<=", "gt": ">", "gteq": ">=", "in": "in", "notin": "not in"}
 _BINARY = {nodes.Add: "+", nodes.Sub: "-", nodes.Mul: "*", nodes.And: "and", nodes.Or: "or"}
-_FILTERS = {("join", 1): "join", ("length", 0): "len", ("list", 0): "list", ("selectattr", 1): "select_attribute"}
+_FILTERS = {("join", 1): "join", ("length", 0): "len", ("list", 0): "list"}
 _LOOP = "loop"
 
 
@@ -198,7 +198,7 @@ class _Writer:
         if isinstance(node, nodes.Name):
             return scope.find(node.name) or f"given[{node.name!r}]"
         if isinstance(node, nodes.Getattr):
-            return f"get_attribute({self.value(node.node, scope)}, {node.attr!r})"
+            return f"{self.value(node.node, scope)}.{node.attr}"  # of a record: templates are given no dicts
         if isinstance(node, nodes.Getitem) and not isinstance(node.arg, nodes.Slice):
             return f"{self.value(node.node, scope)}[{self.value(node.arg, scope)}]"
         if isinstance(node, nodes.Call) and not (node.kwargs or node.dyn_args or node.dyn_kwargs):

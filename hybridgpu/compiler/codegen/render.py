@@ -12,18 +12,17 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from ...cache.package_files import templates_folder
 from ...core.dataclass import dataclass
-from ..schedule.kernel import OPAQUE_ZERO, Kernel
+from ..schedule.kernel import OPAQUE_ZERO, FlatFields, Kernel, TemplateFields
 from .templates import Templates
 
 if TYPE_CHECKING:
     from ..schedule.persistent.kernel import Step
 
-__all__ = ["Function", "kernel_text", "render"]
+__all__ = ["Function", "UnitFields", "kernel_text", "render"]
 
 _NAME = "HG_NAME"
 _STEP_NAME = "HG_STEP"
@@ -56,6 +55,30 @@ def _templates() -> Templates:
     return Templates(templates_folder())
 
 
+@dataclass(frozen=True, kw_only=True)
+class UnitFields:
+    """What the template of the CPU's translation units reads, as ``k``.
+
+    Attributes:
+        headers: files of ``kernels/`` that it includes.
+        kernels: texts.
+        declarations: of kernels in other units.
+        parameters: of the entry functions, behind those that all have.
+        entries: for each the calls, as (kernel, arguments).
+        shared: there are other units.
+        options: what GCC is told.
+    """
+
+    template: ClassVar[str] = "cpu/program.j2"
+    headers: Sequence[str]
+    kernels: Sequence[str]
+    declarations: Sequence[str]
+    parameters: Sequence[str]
+    entries: Sequence[list[tuple[str, list[str]]]]
+    shared: bool
+    options: str
+
+
 def render(template: str, **context: Any) -> str:
     """The text of a template file, without empty lines."""
     text = _templates().render(template, context)
@@ -64,8 +87,8 @@ def render(template: str, **context: Any) -> str:
 
 def kernel_text(kernel: Kernel, numeric: str) -> tuple[str, str]:
     """(name, text) of a kernel. The text is that of both numeric modes, the name is not: their code differs."""
-    fields = _graph_fields(kernel) if kernel.steps else kernel.fields
-    text = render(kernel.template, k=SimpleNamespace(**fields), f=Function(_NAME, tuple(kernel.runtime_args.values)))
+    fields = _with_functions(kernel.fields) if kernel.kind == "graph" else kernel.fields
+    text = _text(fields, Function(_NAME, tuple(kernel.runtime_args.values)))
     lines = list(kernel.runtime_args.lines)
     if re.search(rf"\b{OPAQUE_ZERO}\b", text):
         lines.append(f"const Index {OPAQUE_ZERO} = hg::opaque(0);")
@@ -76,23 +99,25 @@ def kernel_text(kernel: Kernel, numeric: str) -> tuple[str, str]:
     return name, text.replace(_NAME, name)
 
 
-def _graph_fields(kernel: Kernel) -> dict[str, Any]:
-    """What the template of a kernel with steps sees: their functions, each text once, and who calls which."""
+def _text(fields: TemplateFields, function: Function) -> str:
+    return render(fields.template, k=fields, f=function)
+
+
+def _with_functions(fields: TemplateFields) -> TemplateFields:
+    """The record of a kernel with steps, with their functions, each text once."""
+    from ..schedule.persistent.kernel import PersistentFields  # which few programs have
+
+    assert isinstance(fields, PersistentFields)
     names: dict[str, str] = {}
-    steps = []
-    for step in kernel.steps:
-        seen = step.kernel.fields
+    of_steps = []
+    for step in fields.steps:
+        inner = step.kernel.fields
         if step.element_per_thread:
-            seen = seen | {"threads": step.threads}
-        text = render(step.kernel.template, k=SimpleNamespace(**seen), f=_step_function(step))
-        names.setdefault(text, f"{_NAME}_{len(names)}")
-        steps.append(replace(step, function=names[text]))
-    return kernel.fields | {
-        "functions": [text.replace(_STEP_NAME, name) for text, name in names.items()],
-        "pools": list(dict.fromkeys(f"sizeof({s.function}_::Pool)" for s in steps if s.uses_pool)),
-        "staged": [s for s in steps if s.staged],
-        "sections": _sections(kernel, steps),
-    }
+            assert isinstance(inner, FlatFields)
+            inner = replace(inner, threads=step.threads)
+        text = _text(inner, _step_function(step))
+        of_steps.append(names.setdefault(text, f"{_NAME}_{len(names)}"))
+    return fields.with_functions(of_steps, [text.replace(_STEP_NAME, name) for text, name in names.items()])
 
 
 def _step_function(step: Step) -> Function:
@@ -106,20 +131,6 @@ def _step_function(step: Step) -> Function:
         loop="HG_PART",
         sync=f"hg::sync_first<{step.threads}>();" if step.idle_threads else "__syncthreads();",
     )
-
-
-def _sections(kernel: Kernel, steps: Sequence[Any]) -> list[dict[str, Any]]:
-    """The phases of a kernel with steps, each the steps in it, those of loops apart from those around them."""
-    found: list[dict[str, Any]] = []
-    end = -1  # of the loop that a phase is in
-    for at in range(1 + max(s.phase for s in steps)):
-        turns = kernel.fields["loops"].get(at)
-        if turns is not None or at >= end:
-            if turns is not None or not found or at == end:
-                found.append({"loop": turns, "first": at, "phases": []})
-            end = at + turns.depth if turns is not None else -1
-        found[-1]["phases"].append([s for s in steps if s.phase == at])
-    return found
 
 
 def includes(headers: Iterable[Sequence[str]]) -> list[str]:

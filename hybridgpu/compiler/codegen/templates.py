@@ -45,12 +45,7 @@ class Templates:
     def _template(self, name: str) -> Callable[[dict[str, Any]], tuple[str, dict[str, Any]]]:
         found = self._compiled.get(name)
         if found is None:
-            space: dict[str, Any] = {
-                "macros": self._macros,
-                "get_attribute": _get_attribute,
-                "enumerate_loop": _enumerate_loop,
-            }
-            space |= {"join": _join, "select_attribute": _select_attribute}
+            space: dict[str, Any] = {"macros": self._macros, "enumerate_loop": _enumerate_loop, "join": _join}
             exec(_code(self._folder / name), space)
             found = self._compiled[name] = space["template"]
         return found
@@ -63,20 +58,12 @@ class Templates:
 # -- what translated templates call
 
 
-def _get_attribute(value: Any, name: str) -> Any:
-    """An attribute, or the item of a dict."""
-    try:
-        return getattr(value, name)
-    except AttributeError:
-        if not isinstance(value, dict):
-            raise
-        return value[name]
-
-
 class _Loop:
     """Where a loop stands."""
 
     __slots__ = ("index0", "length")
+    index0: int
+    length: int
 
     def __init__(self, index0: int, length: int) -> None:
         self.index0, self.length = index0, length
@@ -95,10 +82,6 @@ def _enumerate_loop(items: Iterable[Any]) -> Iterator[tuple[_Loop, Any]]:
 
 def _join(items: Iterable[Any], between: str) -> str:
     return between.join(map(str, items))
-
-
-def _select_attribute(items: Iterable[Any], attribute: str) -> Iterator[Any]:
-    return (item for item in items if _get_attribute(item, attribute))
 
 
 # -- their code

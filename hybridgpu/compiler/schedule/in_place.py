@@ -12,7 +12,6 @@ is decided where lifetimes are known.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from dataclasses import replace
 from math import prod
 
 from ..ir.graph import Node
@@ -84,18 +83,9 @@ def _same(a: Expr, b: Expr) -> bool:
 def apply_in_place(kernel: Kernel, pairs: Iterable[Pair]) -> None:
     """Let ``kernel`` write results over operands: pointers of ``pairs`` make no promises any more."""
     names: set[str] = set()
-    pointers = kernel.fields["pointers"]
+    pointers = kernel.fields.pointers
     for x, y in pairs:
         assert (x, y) in kernel.in_place
         names |= {pointers[kernel.inputs.index(x)].name, pointers[len(kernel.inputs) + kernel.outputs.index(y)].name}
-    if not names:
-        return
-    kernel.fields["pointers"] = [replace(p, aliased=p.name in names) for p in pointers]
-    if "bodies" in kernel.fields:  # kernels in one launch, whose arrays go by the names of a body
-        kernel.fields["bodies"] = [_aliased(body, names) for body in kernel.fields["bodies"]]
-
-
-def _aliased(body: object, names: set[str]) -> object:
-    pointers, instances = body.pointers, body.instances  # type: ignore[attr-defined]
-    made = [replace(p, aliased=any(i.pointers[j] in names for i in instances)) for j, p in enumerate(pointers)]
-    return replace(body, pointers=made)  # type: ignore[type-var]
+    if names:
+        kernel.fields = kernel.fields.with_aliased(names)

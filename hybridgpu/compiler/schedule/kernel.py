@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Sequence
-from functools import lru_cache
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -23,10 +23,29 @@ from ..ir.indexing import Expr, IndirectIndex, Quotient, Remainder, Var, of_var
 from ..primitives import TABLE
 from ..size_buckets import MIN_DYNAMIC_EXTENT
 from ..target import Target
+from .choice import Choice
 from .runtime_args import RuntimeArgs
 from .scalar import Scalar, ScalarProgram, Store, is_combine
 
-__all__ = ["COMBINE", "OPAQUE_ZERO", "CWriter", "Kernel", "Launch", "Pointer", "Statement", "elements_read_by_all"]
+if TYPE_CHECKING:
+    from typing_extensions import Self  # which checkers know without the package; in typing from Python 3.11 on
+
+    from .cuda.register_model import RegisterDemand
+    from .matmul.config_cuda import MatmulConfig
+    from .persistent.grid_loops import Loop
+
+__all__ = [
+    "COMBINE",
+    "OPAQUE_ZERO",
+    "CWriter",
+    "FlatFields",
+    "Kernel",
+    "Launch",
+    "Pointer",
+    "StageableColumns",
+    "Statement",
+    "TemplateFields",
+]
 
 #: reduction -> its combiner in reduce.h
 COMBINE = {"sum": "Sum", "prod": "Prod", "amax": "Max", "amin": "Min", "argmax": "ArgMax", "argmin": "ArgMin"}
@@ -89,47 +108,99 @@ class Launch:
     cluster: int = 1  #: blocks that share the work of one
 
 
+@dataclass(frozen=True, kw_only=True)
+class TemplateFields:
+    """What a template reads of a kernel, as ``k``: numbers and statements. Each template has a record of its own.
+
+    Attributes:
+        template: the file in ``templates/``.
+        pointers: parameters: what is loaded, then what is stored.
+    """
+
+    template: ClassVar[str] = ""
+    pointers: Sequence[Pointer]
+
+    def with_aliased(self, names: set[str]) -> Self:
+        """The same, but pointers of these names make no promises: results are written over operands."""
+        return replace(self, pointers=[replace(p, aliased=p.aliased or p.name in names) for p in self.pointers])
+
+    @property
+    def uses_pool(self) -> bool:
+        """True if the text declares shared memory."""
+        return False
+
+    @property
+    def shared_bytes(self) -> int:
+        """Bytes of shared memory that the text declares, at most."""
+        return 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class FlatFields(TemplateFields):
+    """A kernel whose threads compute an element (or some neighbours) each: blocks may have any number of ``threads``."""
+
+    threads: int
+
+
+@dataclass(frozen=True)
+class StageableColumns:
+    """What a block of a product reads of the right operand ``node``, if that lies in one piece.
+
+    Attributes:
+        line: bytes of a column, which follow each other.
+        nbytes: those of all columns that a block computes.
+    """
+
+    node: Node
+    line: int
+    nbytes: int
+
+
 @dataclass(eq=False)
 class Kernel:
     """A kernel before its text is written: the numbers and statements that a template fills in.
 
     Attributes:
         kind: map, foreach, reduce, rows, matmul, conv, scatter or graph; loop before it is part of a graph.
-        template: file in ``templates/``, without its ending.
         summary: short name made of the operators.
-        fields: what the template sees as ``k``, besides its name and what codegen/render.py adds.
+        fields: what the template sees as ``k``.
         inputs, outputs: nodes in memory behind the pointer parameters, in order.
         extents: values of the run-time extents, in parameter order.
         runtime_args: dynamic extents, strides and offsets besides.
         headers: files of ``kernels/`` that it needs.
         members: the primitives it computes.
         launch: how CUDA starts it.
-        choice: the numbers the schedule chose, and why.
+        choice: what the schedule decided, for reports.
         bytes_read, bytes_written: traffic of one run.
         in_place: the operands and results that may share memory (see ``in_place``).
         elements_read: elements that one run reads of each input (CUDA).
-        steps: what a kernel of kind graph consists of (schedule/persistent/kernel.py).
+        reread_bytes: bytes that it reads a second time, because nothing on chip has room for them (CUDA).
+        register_demand: what a thread holds in registers (CUDA).
+        matmul_config: how a product is computed (CUDA).
+        stageable_columns: what blocks of a product may copy into shared memory before they begin (CUDA).
         loop: what one of kind loop runs again and again (schedule/persistent/grid_loops.py).
         compile_cost: how long the host's compiler takes for it, in fiftieths of a second.
     """
 
     kind: str
-    template: str
     summary: str
-    fields: dict[str, Any]
+    fields: TemplateFields
     inputs: list[Node]
     outputs: list[Node]
     extents: tuple[int, ...]
     headers: tuple[str, ...]
     members: list[Node]
     launch: Launch | None = None
-    choice: dict[str, Any] = field(default_factory=dict)
+    choice: Choice = Choice()
     bytes_read: int = 0
     bytes_written: int = 0
     in_place: Sequence[tuple[Node, Node]] = ()
     elements_read: dict[Node, int] = field(default_factory=dict)
-    steps: Sequence[Any] = ()
-    loop: Any = None
+    reread_bytes: int = 0
+    register_demand: RegisterDemand | None = None
+    matmul_config: MatmulConfig | None = None
+    stageable_columns: StageableColumns | None = None
+    loop: Loop | None = None
     runtime_args: RuntimeArgs = field(default_factory=RuntimeArgs)
     compile_cost: int = 2
 
@@ -465,67 +536,6 @@ def summary(nodes: Sequence[Node]) -> str:
     if len(words) > 3:
         words = [*words[:2], words[-1]]
     return "_".join(words) or "kernel"
-
-
-def traffic(
-    program: ScalarProgram, whole: Sequence[Node] = (), also: Sequence[dict[Node, int]] = ()
-) -> tuple[int, int]:
-    """Bytes read and written by one run: every element of every array once that is touched at all.
-
-    ``whole`` are arrays that are read from end to end besides, ``also`` says how many elements of arrays are.
-    """
-    read = sum(n * node.dtype.size for node, n in elements_read(program, whole, also).items())
-    return read, sum(store.node.type.nbytes for store in program.stores)
-
-
-def elements_read_by_all(kernels: Iterable[Kernel]) -> dict[Node, int]:
-    """Elements that one launch of all ``kernels`` reads of each input, see :attr:`Kernel.elements_read`."""
-    found: dict[Node, int] = {}
-    for k in kernels:
-        for node, count in k.elements_read.items():
-            found[node] = min(node.size, found.get(node, 0) + count)
-    return found
-
-
-def elements_read(
-    program: ScalarProgram, whole: Sequence[Node] = (), also: Sequence[dict[Node, int]] = ()
-) -> dict[Node, int]:
-    """Elements of each array that one run reads; see :func:`traffic`."""
-    found: dict[Node, int] = {node: node.size for node in whole}
-    for s in program.scalars:
-        if s.op == "load":
-            assert s.node is not None and s.offset is not None
-            found[s.node] = min(s.node.size, found.get(s.node, 0) + _distinct_offsets(s.offset))
-    for more in also:
-        for node, n in more.items():
-            found[node] = min(node.size, found.get(node, 0) + n)
-    return found
-
-
-def _distinct_offsets(offset: Expr) -> int:
-    """The number of different values of ``offset``: fewer than points where windows overlap."""
-    if not offset.affine:  # read at run time, or taken apart: as many as there are points, at most
-        return math.prod(v.extent for v in offset.vars)
-    count, span = 1, 0
-    cluster: list[tuple[int, int]] = []  # (step, extent) that interleave
-    for step, extent in sorted((abs(c), a.high - a.low + 1) for a, c in offset.terms):
-        if step > span:
-            count, span, cluster = count * _distinct_sums(tuple(cluster)), 0, []
-        span += step * (extent - 1)
-        cluster.append((step, extent))
-    return count * _distinct_sums(tuple(cluster))
-
-
-@lru_cache(4096)  # the elements of a window differ in a constant only
-def _distinct_sums(cluster: tuple[tuple[int, int], ...]) -> int:
-    """The number of different sums of a multiple of each step."""
-    points = math.prod(extent for _, extent in cluster)
-    if len(cluster) < 2 or points > 1 << 20:
-        return points
-    values = {0}
-    for step, extent in cluster:
-        values = {v + step * k for v in values for k in range(extent)}
-    return len(values)
 
 
 def headers(program: ScalarProgram) -> tuple[str, ...]:

@@ -6,19 +6,44 @@ Here is what both targets share; ``cpu.loop_nests`` writes nests of loops, ``cud
 
 from __future__ import annotations
 
+from typing import ClassVar
+
+from ...core.dataclass import dataclass
 from ..ir.graph import Node
 from ..ir.indexing import Var
 from ..target import Target
-from .cpu.loop_nests import build_loops, is_pure_transpose
-from .cpu.nontemporal_stores import nontemporal_loops
+from .cpu.loop_nests import Loop, build_loops, has_transposes, is_pure_transpose
+from .cpu.nontemporal_stores import NontemporalLoops, nontemporal_loops
 from .in_place import in_place_pairs
 from .index_set_splitting import bit_copies, outer_breakpoint_axis
-from .kernel import CWriter, Kernel, elements_read, headers, summary, traffic
+from .kernel import CWriter, Kernel, Statement, TemplateFields, headers, summary
 from .runtime_args import dynamic_axes, dynamic_in_tiles, dynamic_outer
 from .scalar import ScalarProgram
+from .traffic import elements_read, traffic
 from .transpose_tiling import choose_tiling
 
-__all__ = ["schedule_map"]
+__all__ = ["MapFields", "schedule_map"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class MapFields(TemplateFields):
+    """An elementwise kernel on the CPU.
+
+    Attributes:
+        before: statements before its loops.
+        loops: nests of loops over the result.
+        nontemporal: those that may store past the caches, if that may be faster.
+    """
+
+    template: ClassVar[str] = "cpu/map.j2"
+    before: list[Statement]
+    loops: list[Loop]
+    nontemporal: NontemporalLoops | None
+
+    @property
+    def streams(self) -> NontemporalLoops | None:
+        """The loops that may store past the caches, unless some results are written over operands."""
+        return None if any(p.aliased for p in self.pointers) else self.nontemporal
 
 
 def schedule_map(program: ScalarProgram, target: Target, members: list[Node]) -> Kernel:
@@ -44,24 +69,22 @@ def schedule_map(program: ScalarProgram, target: Target, members: list[Node]) ->
     pointers = writer.pointer_list(outputs)
     read, written = traffic(program)
     in_place = in_place_pairs(program)
-    fields: dict[str, object] = {"pointers": pointers}
+    fields: TemplateFields
     launch = None
     more: tuple[str, ...] = ()
     if target.name == "cpu":
         past = nontemporal_loops(program, writer, build_loops(program, writer)[1])
         before, loops, choice = build_loops(program, writer, prefetch=True)
-        fields |= {"before": before, "loops": loops, "nontemporal": past}
-        more = ("tile_cpu.h",) * ("tile" in choice) + ("stream_cpu.h",) * bool(past)
+        fields = MapFields(pointers=pointers, before=before, loops=loops, nontemporal=past)
+        more = ("tile_cpu.h",) * has_transposes(loops) + ("stream_cpu.h",) * bool(past)
     else:
         from .cuda.map import map_fields
 
-        made, launch, choice = map_fields(program, writer)
-        fields |= made
+        fields, launch, choice = map_fields(program, writer, pointers)
     return Kernel(
         runtime_args=writer.runtime_args,
         kind="map",
         compile_cost=1,
-        template=f"{target.name}/map.j2",
         summary=summary(members),
         fields=fields,
         inputs=writer.inputs,

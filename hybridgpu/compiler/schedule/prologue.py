@@ -8,7 +8,7 @@ function gets a *loader*, a lambda that computes neighbouring elements from wide
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ...core.dataclass import dataclass
 from ..devices.cpu import CpuConstants
@@ -17,14 +17,15 @@ from ..ir.graph import Node
 from ..ir.indexing import Expr, Quotient, Remainder, Var, divide, modulo, of_var
 from ..passes.fuse.group import Group
 from .collapse_axes import can_collapse
-from .cpu.loop_nests import build_loops
+from .cpu.loop_nests import Loop, build_loops, has_transposes
 from .index_set_splitting import bit_copies
-from .kernel import CWriter, Statement, elements_read, headers, identifiers
+from .kernel import CWriter, Statement, headers, identifiers
 from .scalar import Scalar, ScalarProgram, operand_program
+from .traffic import elements_read
 from .transpose_tiling import unit_stride
 
 if TYPE_CHECKING:
-    from .cuda.map import VectorAccess
+    from .cuda.map_fields import VectorAccess
 
 __all__ = [
     "PANEL_BYTES",
@@ -170,7 +171,7 @@ class Panel:
     end: str
     start: str
     once: list[Statement]
-    loops: list[Any]
+    loops: list[Loop]
 
 
 def panel_rows(rows: int, depth: int, itemsize: int) -> int:
@@ -228,7 +229,7 @@ def panel(
     )
     mine.delinearized_axes, mine.dynamic_axes = (what.outer,), writer.dynamic_axes
     mine.bit_copied = bit_copies(program)
-    once, loops, choice = build_loops(program, mine, partial_range=flat is not None)
+    once, loops, _ = build_loops(program, mine, partial_range=flat is not None)
     line = what.outer.name if begin == "0" else f"({what.outer.name} - {begin})"
     length = writer.extent(what.inner) if first is None else str(width)
     start = f"{name} + {line} * {length}"
@@ -238,7 +239,7 @@ def panel(
     outer, held = what.outer.name, store.node.dtype.storage
     dynamic = {what.outer.name, what.inner.name} & writer.dynamic_axes
     count = PANEL_BYTES // store.node.dtype.size if dynamic and lines > 1 else lines * width
-    return Panel(name, held, count, flat is not None, outer, begin, end, start, once, loops), "tile" in choice
+    return Panel(name, held, count, flat is not None, outer, begin, end, start, once, loops), has_transposes(loops)
 
 
 @dataclass(frozen=True)
@@ -341,7 +342,7 @@ def loader(
         start: C text of the patch's first line; None if ``line`` has its value already.
         dynamic_k: how many terms the sum has is an argument, and so is where parts of a join or pad begin along it.
     """
-    from .cuda.map import VectorAccess
+    from .cuda.map_fields import VectorAccess
 
     program, inner = what.program, what.inner
     depth = what.outer if inner is line else inner

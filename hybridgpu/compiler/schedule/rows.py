@@ -13,24 +13,24 @@ from math import prod
 
 from ..ir.graph import Node
 from ..ir.indexing import Expr, Var
-from ..size_buckets import MIN_DYNAMIC_EXTENT, next_power_of_two
+from ..size_buckets import MIN_DYNAMIC_EXTENT
 from ..target import Target
+from .choice import ColumnsChoice, MapChoice, RowsChoice
 from .cpu.loop_nests import TooManyStatements
 from .cpu.pooling_tiles import tile_pooling_windows
+from .cpu.reduction_fields import ColumnsFields, RowsFields
 from .cpu.rows import (
-    SHORT_ROW,
-    buffer_capacity,
     cache_index,
-    inner_fields,
-    outer_fields,
+    columns_fields,
     packed_lanes,
+    rows_fields,
     rows_per_group,
     transpose_short_rows,
     uses_private_buffer,
 )
 from .cpu.unrolled_windows import unroll_windows, wants_unrolled_windows
 from .in_place import in_place_pairs_reduction
-from .kernel import CWriter, Kernel, headers, summary, traffic
+from .kernel import CWriter, Kernel, headers, summary
 from .map import schedule_map
 from .reduction_passes import PassPlan
 from .runtime_args import (
@@ -42,6 +42,7 @@ from .runtime_args import (
     reduces_batch_axis,
 )
 from .scalar import ScalarProgram
+from .traffic import traffic
 
 __all__ = ["schedule_rows"]
 
@@ -79,8 +80,7 @@ def schedule_rows(program: ScalarProgram, target: Target, members: list[Node]) -
     ):
         with suppress(TooManyStatements):
             return _unrolled_kernel(program, target, members)
-    tile = transposed["tile_rows"] if transposed else 0
-    ragged = bool(transposed and not transposed["tile_run"])  # rows of a tile, whose length is dynamic
+    tile = transposed.rows if transposed else 0
     fits = width * 4 <= target.register_row
     columns = columns or transposed is not None or (width == 1 and not program.column_sums)
     run = packed_lanes(program, rows) if columns and not transposed and len(program.reduced) == 1 else 0
@@ -102,32 +102,23 @@ def schedule_rows(program: ScalarProgram, target: Target, members: list[Node]) -
     kept = cache_index(program, tile, rows_per_group(program, length) if private else 0, writer.extent)
     lanes = None if private else lanes
     plan = PassPlan(program, writer, tile > 0 or (fits and not columns), kept, result_axis=lanes)
+    pointers = writer.pointer_list(outputs)
+    fields: RowsFields | ColumnsFields
+    choice: RowsChoice | ColumnsChoice
+    more: list[str] = []
     if columns:
-        fields, choice = outer_fields(program, rows, plan, tile, dynamic, run)
+        fields, choice = columns_fields(program, rows, plan, pointers, transposed, dynamic, run)
+        if transposed and not transposed.run:
+            more = ["tile_cpu.h"]
     else:
-        fields, choice = inner_fields(program, rows, plan, dynamic, length)
-    fields |= transposed or {"tile_in": [], "tile_out": []}  # (templates read no other field then)
+        fields, choice = rows_fields(program, rows, plan, pointers, dynamic, length, private)
+        if fields.streaming_condition:
+            more = ["stream_cpu.h"]
     read, written = traffic(program)
-    more = ["stream_cpu.h"] if fields.get("streaming_condition") else ["tile_cpu.h"] if ragged else []
     full = any(plan.is_full_store(s.value, s.offset.vars) for s in program.stores)
-    fields |= {
-        "pointers": writer.pointer_list(outputs),
-        "width": SHORT_ROW + 1 if ragged else next_power_of_two(width) if dynamic else width,
-        "cache_length": buffer_capacity(program, length, private)
-        if length
-        else next_power_of_two(width)
-        if dynamic
-        else width * max(1, fields.get("group", 0)),
-        "passes": plan.passes[:-1],
-        "last": plan.passes[-1],
-        "cache_buffers": plan.cache_buffers,
-        "row_values": plan.row_values,
-        "row_stores": plan.row_stores,
-    }
     return Kernel(
         runtime_args=writer.runtime_args,
         kind="rows" if full else "reduce",
-        template=f"cpu/{'columns' if columns else 'rows'}.j2",
         summary=summary(members),
         fields=fields,
         inputs=writer.inputs,
@@ -135,7 +126,7 @@ def schedule_rows(program: ScalarProgram, target: Target, members: list[Node]) -
         extents=(rows[0].extent,),
         headers=(*headers(program), "reduce.h", *more),
         members=members,
-        choice={"form": "columns" if columns else "inner", "width": width, "kept": len(plan.cache_buffers), **choice},
+        choice=choice,
         bytes_read=read,
         bytes_written=written,
         in_place=in_place_pairs_reduction(program, plan),
@@ -146,11 +137,12 @@ def _unrolled_kernel(program: ScalarProgram, target: Target, members: list[Node]
     """The kernel of windows whose elements are statements rather than loops."""
     read, written = traffic(program)
     kernel = schedule_map(unroll_windows(program), target, members)
+    assert isinstance(kernel.choice, MapChoice)
     return replace(
         kernel,
         kind="reduce",
         headers=(*kernel.headers, "reduce.h"),
-        choice={"form": "written out", **kernel.choice},
+        choice=replace(kernel.choice, form="written out"),
         bytes_read=read,
         bytes_written=written,
     )

@@ -9,21 +9,44 @@ blocks own rows of the table (``cuda.scatter``).
 
 from __future__ import annotations
 
-from typing import Any
+from typing import ClassVar
 
+from ...core.dataclass import dataclass
 from ..ir.graph import Node
 from ..ir.indexing import Var
 from ..primitives.views import RESHAPES, strip_views
 from ..target import Target
+from .choice import ScatterChoice
 from .collapse_axes import collapse_axes
-from .cpu.loop_nests import build_loops
+from .cpu.loop_nests import Loop, build_loops
 from .index_set_splitting import bit_copies
-from .kernel import CWriter, Kernel, Launch, elements_read, headers, literal, summary, traffic
+from .kernel import CWriter, Kernel, Launch, Statement, TemplateFields, headers, literal, summary
 from .runtime_args import dynamic_axes
 from .scalar import ScalarProgram
 from .scatter_epilogue import Epilogue
+from .traffic import elements_read, traffic
 
-__all__ = ["schedule_scatter"]
+__all__ = ["ScatterFields", "schedule_scatter"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScatterFields(TemplateFields):
+    """A scatter on the CPU.
+
+    Attributes:
+        table: the pointer to the table.
+        fill: C text of its element ``t`` before all updates.
+        before, loops: statements and loops over the updates.
+        after_once, after_loops: and over what is made of the table, in its place.
+    """
+
+    template: ClassVar[str] = "cpu/scatter.j2"
+    table: str
+    fill: str
+    before: list[Statement]
+    loops: list[Loop]
+    after_once: list[Statement]
+    after_loops: list[Loop]
 
 
 def schedule_scatter(
@@ -60,33 +83,37 @@ def schedule_scatter(
     does = "replaces rows" if scatter.prim.name == "scatter_set" else "adds rows up"
     why = f"{does} in the order of the updates{', then computes with the table' if epilogue else ''}"
     launch: Launch | None = None
+    fields: TemplateFields
     more: tuple[str, ...] = ()
     if target.name == "cpu":
         statements, loops, _ = build_loops(program, writer)
-        fields: dict[str, Any] = {
-            "table": f"y{0 if epilogue else outputs.index(scatter)}",
-            "fill": f"{writer.pointers[before]}[t]" if before else fill,
-            "before": statements,
-            "loops": loops,
-            "after": epilogue.loop_fields() if epilogue else None,
-        }
+        after_once, after_loops = epilogue.build_loops() if epilogue else ([], [])
+        fields = ScatterFields(
+            pointers=writer.pointer_list(outputs),
+            table=f"y{0 if epilogue else outputs.index(scatter)}",
+            fill=f"{writer.pointers[before]}[t]" if before else fill,
+            before=statements,
+            loops=loops,
+            after_once=after_once,
+            after_loops=after_loops,
+        )
         extents: tuple[int, ...] = (program.vars[0].extent, scatter.size)
         if epilogue:
             extents = (*extents, epilogue.program.vars[0].extent)
-        choice: dict[str, Any] = {"why": why}
+        choice = ScatterChoice(why=why)
     else:
         from .cuda.scatter import scatter_fields
 
-        fields, launch, extents, choice = scatter_fields(program, writer, scatter, before, fill, epilogue)
-        choice["why"] = f"{why}: {choice['why']}"
-        read += choice.get("scanned", 0)
+        fields, launch, extents, choice, scanned = scatter_fields(
+            program, writer, outputs, scatter, before, fill, epilogue, why
+        )
+        read += scanned
         more = ("scatter_cuda.h",)
     return Kernel(
         runtime_args=writer.runtime_args,
         kind="scatter",
-        template=f"{target.name}/scatter.j2",
         summary=summary(members),
-        fields=fields | {"pointers": writer.pointer_list(outputs)},
+        fields=fields,
         inputs=writer.inputs,
         outputs=outputs,
         extents=extents,

@@ -4,15 +4,19 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ..ir.graph import Node
 from ..ir.indexing import Var, of_var
 from .collapse_axes import collapse_axes
-from .cpu.loop_nests import build_loops
+from .cpu.loop_nests import Loop, build_loops
 from .in_place import Pair, in_place_pairs
-from .kernel import CWriter, Statement, elements_read, unravel
+from .kernel import CWriter, Statement, unravel
 from .scalar import Scalar, ScalarProgram
+from .traffic import elements_read
+
+if TYPE_CHECKING:
+    from .cuda.map_fields import RowPart
 
 __all__ = ["Epilogue"]
 
@@ -57,10 +61,10 @@ class Epilogue:
         held = self.program.stores[0].node if self.writer.target.device.scatters_in_result else None
         return [(x, y) for x, y in pairs if y is not held]
 
-    def loop_fields(self) -> dict[str, Any]:
-        """Fields of the CPU's template: the table lies where the first result does."""
+    def build_loops(self) -> tuple[list[Statement], list[Loop]]:
+        """CPU: statements before its loops, and these; the table lies where the first result does."""
         once, loops, _ = build_loops(self.program, self.writer)
-        return {"once": once, "loops": loops}
+        return once, loops
 
     # -- CUDA: a thread has some neighbours of a row
 
@@ -79,14 +83,15 @@ class Epilogue:
         """True if so many neighbours of the table never differ but in the innermost variable."""
         return self._inner.extent % vector == 0
 
-    def vector_fields(self, element: str, at: str, vector: int) -> dict[str, Any]:
-        """Fields of what a thread does with ``vector`` neighbours.
+    def row_part(self, element: str, at: str, vector: int) -> RowPart:
+        """What a thread does with ``vector`` neighbours.
 
         Args:
             element: C text of element ``j`` of them, on chip.
             at: C text of the place of the first one in the table.
         """
         from .cuda.map import vector_body
+        from .cuda.map_fields import RowPart
 
         writer, inner = self.writer, self._inner
         first = f"{inner.name}_0"
@@ -99,4 +104,4 @@ class Epilogue:
         walked = unravel([*self.program.vars[:-1], Var(first, inner.extent)], "at")
         steps = [s for s in walked if s.name in used]
         begin = [Statement("Index", "at", at)] if steps else []
-        return {"begin": begin + steps, "body": body, "inner_var": inner_var, "is_tiled": True}
+        return RowPart(body, inner_var, begin + steps)

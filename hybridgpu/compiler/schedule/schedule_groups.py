@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -39,7 +40,7 @@ def run(plan: FusionPlan, ctx: PassContext) -> Scheduled:
     for group, kernel in scheduled:
         node = group.contraction or group.scatter
         if node is not None and kernel is not None:
-            kernel.choice["selected"] = ctx.select(node).reason
+            kernel.choice = replace(kernel.choice, selected=ctx.select(node).reason)
     # concats that no step reads are no reason to keep steps apart
     scheduled.sort(key=lambda s: s[0].concat_buffer is not None and not readers.get(s[0].concat_buffer))
     return scheduled

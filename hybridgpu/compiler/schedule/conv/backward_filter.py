@@ -16,16 +16,18 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
 from math import prod
-from typing import Any
+from typing import Any, ClassVar
 
 from ....core.dataclass import dataclass
 from ....core.dtypes import DType
 from ...devices.cpu import CpuConstants
 from ...ir.graph import Node, Params
 from ...target import Target
+from ..choice import FilterGradientChoice
 from ..in_place import in_place_pairs
-from ..kernel import CWriter, Kernel, headers, summary, traffic
+from ..kernel import CWriter, Kernel, Statement, TemplateFields, headers, summary
 from ..scalar import ScalarProgram
+from ..traffic import traffic
 from .direct import epilogue_statements
 from .operand_layout import PlaneLayout, plane_layout
 
@@ -91,6 +93,34 @@ class FilterGradient:
         return self.groups > 1 and 2 * self.stationary * _vectors(self.groups) <= self.groups * _vectors(
             self.stationary
         )
+
+
+@dataclass(frozen=True, kw_only=True)
+class FilterGradientFields(TemplateFields):
+    """A convolution's derivative by its weight on the CPU.
+
+    Attributes:
+        shape: what the loops know.
+        stationary, shifted: how the operands lie.
+        direct, across_groups: C text of flags: no operand is copied; vectors run along the groups.
+        axes: variables of the result.
+        first, second: C text of the first two of them.
+        product: type and name of an element of the convolution.
+        once, each: the epilogue: statements of a row of taps and of each tap.
+    """
+
+    template: ClassVar[str] = "cpu/conv_backward_filter.j2"
+    shape: FilterGradient
+    stationary: PlaneLayout
+    shifted: PlaneLayout
+    direct: str
+    across_groups: str
+    axes: list[str]
+    first: str
+    second: str
+    product: tuple[str, str]
+    once: list[Statement]
+    each: list[Statement]
 
 
 def _vectors(channels: int) -> int:
@@ -193,26 +223,26 @@ def schedule_conv_backward_filter(program: ScalarProgram, conv: Node, target: Ta
     axes, once, each = epilogue_statements(program, conv, writer)
     read, written = traffic(program, list(dict.fromkeys(p.node for p in found)))
     half = conv.dtype.is_half
-    fields: dict[str, Any] = {
-        "pointers": writer.pointer_list(outputs),
-        "shape": shape,
-        "stationary": still_planes,
-        "shifted": moved_planes,
-        "direct": str(shape.in_bounds and not shape.across_groups and not half).lower(),
-        "across_groups": str(shape.across_groups).lower(),
-        "axes": [v.name for v in axes],
+    copies = shape.across_groups or half or not shape.in_bounds
+    fields = FilterGradientFields(
+        pointers=writer.pointer_list(outputs),
+        shape=shape,
+        stationary=still_planes,
+        shifted=moved_planes,
+        direct=str(not copies).lower(),
+        across_groups=str(shape.across_groups).lower(),
+        axes=[v.name for v in axes],
         # of the result (channels of the operand, channels of the kernel): which of both are those that move
-        "first": "s" if shape.swapped else "m",
-        "second": f"group * {shape.shifted} + m" if shape.swapped else f"group * {shape.stationary} + s",
-        "once": once,
-        "each": each,
-        "product": (conv.dtype.compute, writer.names[program.contraction]),
-    }
+        first="s" if shape.swapped else "m",
+        second=f"group * {shape.shifted} + m" if shape.swapped else f"group * {shape.stationary} + s",
+        once=once,
+        each=each,
+        product=(conv.dtype.compute, writer.names[program.contraction]),
+    )
     return Kernel(
         runtime_args=writer.runtime_args,
         kind="conv",
         compile_cost=3,
-        template=f"{target.name}/conv_backward_filter.j2",
         summary=summary(members),
         fields=fields,
         inputs=writer.inputs,
@@ -220,19 +250,16 @@ def schedule_conv_backward_filter(program: ScalarProgram, conv: Node, target: Ta
         extents=(conv.inputs[1].shape[1],),
         headers=(*headers(program), "conv_backward_filter_cpu.h"),
         members=members,
-        choice=_choice(shape, fields["direct"] == "false"),
+        choice=_choice(shape, copies),
         bytes_read=read,
         bytes_written=written,
         in_place=in_place_pairs(program, [p.node for p in found]),
     )
 
 
-def _choice(shape: FilterGradient, copies: bool) -> dict[str, Any]:
+def _choice(shape: FilterGradient, copies: bool) -> FilterGradientChoice:
     """The numbers, and why in words."""
     along, extent = ("groups", shape.groups) if shape.across_groups else ("channels", shape.stationary)
-    return {
-        "along": along,
-        "copies": copies,
-        "exchanged": shape.swapped,
-        "why": f"vectors along {extent:,} {along}",
-    }
+    return FilterGradientChoice(
+        along=along, copies=copies, exchanged=shape.swapped, why=f"vectors along {extent:,} {along}"
+    )

@@ -13,7 +13,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from math import prod
-from typing import Any
 
 from ....core.dataclass import dataclass
 from ...devices.cpu import CpuConstants
@@ -23,13 +22,16 @@ from ...passes.fuse.group import Group, label
 from ...primitives.views import RESHAPES, strip_views
 from ...size_buckets import MIN_DYNAMIC_EXTENT, bucket
 from ...target import Target
+from ..choice import BandConvChoice, DirectConvChoice
 from ..cuda.index_type import index_type
 from ..in_place import in_place_pairs
-from ..kernel import CWriter, Kernel, Launch, Statement, elements_read, headers, summary, traffic, unravel
-from ..prologue import image_prologue
+from ..kernel import CWriter, Kernel, Launch, Pointer, Statement, headers, summary, unravel
+from ..prologue import ImagePrologue, image_prologue
 from ..scalar import ScalarProgram
+from ..traffic import elements_read, traffic
+from .fields import ConvFields, CpuConvFields, CudaConvFields
 from .operand_layout import PlaneLayout, layout_of_copy, plane_layout
-from .pool_cuda import pooling_epilogue
+from .pool_cuda import PoolingEpilogue, pooling_epilogue
 
 __all__ = [
     "BAND_BYTES",
@@ -313,50 +315,22 @@ def schedule_conv(
         of_x, of_w = _elements_read(conv, at)
         counted = (), ({x: of_x}, {w: of_w})
     read, written = traffic(program, *counted)
-    fields: dict[str, Any] = {
-        "pointers": writer.pointer_list(outputs),
-        "image": image,
-        "x": "image" if image else writer.pointers[x],
-        "w": writer.pointers[w],
-        "axes": [v.name for v in axes],
-        "shape": shape,
-        "once": once,
-        "each": each,
-        "product": (conv.dtype.compute, writer.names[program.contraction]),
-    }
+    epilogue = _Epilogue("image" if image else writer.pointers[x], writer.pointers[w], image, axes, once, each)
+    pointers = writer.pointer_list(outputs)
+    product = conv.dtype.compute, writer.names[program.contraction]
     if target.name == "cpu":
-        loops = _band_loops(shape, conv.dtype.size, axes, computed=image is not None)
-    elif windows:
-        loops = _thread_loops(conv, shape, writer, batched, windows.samples, windows.count * windows.lanes, 1)
-        loops.fields |= {"coordinates": [], "windows": windows}
-        results = windows.lanes * windows.per_lane
-        loops.choice |= {
-            "window": results,
-            "lanes": windows.lanes,
-            "why": f"{results} results are reduced, by {windows.lanes} threads together",
-        }
-        loops.computes_once = False
+        loops = _band_loops(shape, conv.dtype.size, epilogue, pointers, product)
     else:
-        per_sample = conv.size // max(conv.shape[0], 1)
-        together = _results_per_thread(shape, target, per_sample)
-        loops = _thread_loops(conv, shape, writer, batched, axes[0].extent, per_sample, together)
-        places = unravel(axes, "e")
-        if together > 1:
-            places[-1] = replace(places[-1], name=f"{places[-1].name}_0")
-        loops.fields |= {"coordinates": places, "windows": None}
-    if target.name != "cpu":
         computed = [image.program] if image else []
-        loops.fields["index_type"] = index_type([program, *computed], [n.size for n in (*whole, conv)])
-    choice = loops.choice
-    if image:
-        choice["prologue"] = f"computes {label(x)} as it loads it"
+        whole_type = index_type([program, *computed], [n.size for n in (*whole, conv)])
+        loops = _thread_loops(conv, shape, target, writer, batched, epilogue, windows, pointers, product, whole_type)
+    choice = replace(loops.choice, prologue=f"computes {label(x)} as it loads it") if image else loops.choice
     return Kernel(
         runtime_args=writer.runtime_args,
         kind="conv",
         compile_cost=3,
-        template=f"{target.name}/conv.j2",
         summary=summary(members),
-        fields=fields | loops.fields,
+        fields=loops.fields,
         inputs=writer.inputs,
         outputs=outputs,
         extents=loops.extents,
@@ -377,26 +351,53 @@ def schedule_conv(
     )
 
 
+@dataclass(frozen=True)
+class _Epilogue:
+    """The operands of a kernel, and what follows its convolution; see :class:`ConvFields`."""
+
+    x: str
+    w: str
+    image: ImagePrologue | None
+    axes: list[Var]
+    once: list[Statement]
+    each: list[Statement]
+
+
 @dataclass
 class _Loops:
-    """What a target's template needs besides: see :class:`Kernel`; ``computes_once``: no element is computed twice."""
+    """What a target's kernel is besides: see :class:`Kernel`; ``computes_once``: no element is computed twice."""
 
-    fields: dict[str, Any]
-    choice: dict[str, Any]
+    fields: ConvFields
+    choice: BandConvChoice | DirectConvChoice
     extents: tuple[int, ...]
     launch: Launch | None = None
     computes_once: bool = True
 
 
-def _band_loops(shape: ConvShape, size: int, axes: Sequence[Var], computed: bool) -> _Loops:
-    """On the CPU: bands of the result, tile after tile; ``size`` of an element, ``computed``: the operand is computed."""
-    band = band_of(shape, size, computed)
+def _band_loops(
+    shape: ConvShape, size: int, epilogue: _Epilogue, pointers: Sequence[Pointer], product: tuple[str, str]
+) -> _Loops:
+    """On the CPU: bands of the result, tile after tile; ``size`` of an element."""
+    band = band_of(shape, size, epilogue.image is not None)
     assert band is not None
     pixels = shape.is_pointwise and band.direct  # one kernel whatever the number of inputs
+    samples = epilogue.axes[0].extent
     return _Loops(
-        {"band": band, "is_pointwise": pixels},
-        {"rows": band.rows, "columns": band.columns, "copies": not band.direct, "use": round(band.utilization, 2)},
-        (axes[0].extent, shape.inputs) if pixels else (axes[0].extent,),
+        CpuConvFields(
+            pointers=pointers,
+            x=epilogue.x,
+            w=epilogue.w,
+            image=epilogue.image,
+            axes=[v.name for v in epilogue.axes],
+            shape=shape,
+            product=product,
+            once=epilogue.once,
+            each=epilogue.each,
+            band=band,
+            is_pointwise=pixels,
+        ),
+        BandConvChoice(rows=band.rows, columns=band.columns, copies=not band.direct, use=round(band.utilization, 2)),
+        (samples, shape.inputs) if pixels else (samples,),
         # a last band that reaches back over the one before computes elements again
         computes_once=shape.result[1] % band.rows == 0 and shape.result[2] % band.columns == 0,
     )
@@ -405,33 +406,64 @@ def _band_loops(shape: ConvShape, size: int, axes: Sequence[Var], computed: bool
 def _thread_loops(
     conv: Node,
     shape: ConvShape,
+    target: Target,
     writer: CWriter,
     swapped: tuple[PlaneLayout, PlaneLayout] | None,
-    samples: int,
-    per_sample: int,
-    per_thread: int,
+    epilogue: _Epilogue,
+    windows: PoolingEpilogue | None,
+    pointers: Sequence[Pointer],
+    product: tuple[str, str],
+    index_type: str,
 ) -> _Loops:
-    """On a GPU: ``per_sample`` elements for each of the ``samples``, neighbours ``per_thread`` by a thread.
+    """On a GPU: a thread has some neighbours of a sample's results, or a lane of a window of them.
 
     Args:
         swapped: how both operands lie whose batch and channels change places.
     """
     size, taps = prod(shape.size), prod(shape.kernel)
     dynamic = swapped is not None and shape.inputs >= MIN_DYNAMIC_EXTENT
-    fields = {
-        "per_sample": per_sample // per_thread,
-        "per_thread": per_thread,
-        "channels": f"(int){writer.runtime_args.reduction_length(shape.inputs)}" if dynamic else str(shape.inputs),
+    coordinates: list[Statement] = []
+    if windows:
+        samples, per_sample, per_thread = windows.samples, windows.count * windows.lanes, 1
+    else:
+        samples, per_sample = epilogue.axes[0].extent, conv.size // max(conv.shape[0], 1)
+        per_thread = _results_per_thread(shape, target, per_sample)
+        coordinates = unravel(epilogue.axes, "e")
+        if per_thread > 1:
+            coordinates[-1] = replace(coordinates[-1], name=f"{coordinates[-1].name}_0")
+    fields = CudaConvFields(
+        pointers=pointers,
+        x=epilogue.x,
+        w=epilogue.w,
+        image=epilogue.image,
+        axes=[v.name for v in epilogue.axes],
+        shape=shape,
+        product=product,
+        once=epilogue.once,
+        each=epilogue.each,
+        index_type=index_type,
+        per_sample=per_sample // per_thread,
+        per_thread=per_thread,
+        channels=f"(int){writer.runtime_args.reduction_length(shape.inputs)}" if dynamic else str(shape.inputs),
         # from sample to sample and from channel to channel, and so in the kernel
-        "sample_stride": swapped[0].channel if swapped else size * shape.inputs * shape.groups,
-        "channel_stride": swapped[0].sample if swapped else size,
-        "filter_stride": swapped[1].channel if swapped else taps * shape.inputs,
-        "filter_channel_stride": swapped[1].sample if swapped else taps,
-        "threads": _THREADS,
-    }
+        sample_stride=swapped[0].channel if swapped else size * shape.inputs * shape.groups,
+        channel_stride=swapped[0].sample if swapped else size,
+        filter_stride=swapped[1].channel if swapped else taps * shape.inputs,
+        filter_channel_stride=swapped[1].sample if swapped else taps,
+        threads=_THREADS,
+        coordinates=coordinates,
+        windows=windows,
+    )
+    choice = DirectConvChoice(
+        neighbours=per_thread if per_thread > 1 else None,
+        window=windows.lanes * windows.per_lane if windows else None,
+        lanes=windows.lanes if windows else None,
+        why=f"{windows.lanes * windows.per_lane} results are reduced, by {windows.lanes} threads together"
+        if windows
+        else "",
+    )
     launch = Launch(threads=_THREADS, extent=0, scale=per_sample // per_thread, per_block=_THREADS)
-    choice = {"neighbours": per_thread} if per_thread > 1 else {}
-    return _Loops(fields, choice, (samples,), launch)
+    return _Loops(fields, choice, (samples,), launch, computes_once=windows is None)
 
 
 def _results_per_thread(shape: ConvShape, target: Target, per_sample: int) -> int:

@@ -9,15 +9,17 @@ from __future__ import annotations
 
 from functools import lru_cache
 from math import prod
-from typing import Any
+from typing import ClassVar
 
 from ....core.dataclass import dataclass
 from ...ir.graph import Node
 from ...primitives.views import RESHAPES, strip_views
 from ...target import Target
+from ..choice import InputDilatedChoice
 from ..in_place import in_place_pairs
-from ..kernel import CWriter, Kernel, headers, summary, traffic
+from ..kernel import CWriter, Kernel, Statement, TemplateFields, headers, summary
 from ..scalar import ScalarProgram
+from ..traffic import traffic
 from .direct import BAND_BYTES, BAND_PIXELS, LANES, MAX_COPY_BYTES, ConvShape, epilogue_statements, shape_of
 
 __all__ = ["phases_of", "schedule_input_dilated_conv"]
@@ -37,6 +39,29 @@ class Phases:
     starts: tuple[int, ...]
     taps: tuple[int, ...]
     weight_indices: tuple[int, ...]  #: numbers of the taps' weights
+
+
+@dataclass(frozen=True, kw_only=True)
+class InputDilatedFields(TemplateFields):
+    """An input-dilated convolution on the CPU.
+
+    Attributes:
+        x, w: pointers to the operand and to the weights.
+        axes: variables of the result.
+        shape, phases: what the kernel's loops know.
+        product: type and name of an element of the convolution.
+        once, each: the epilogue: statements of a row and of each element.
+    """
+
+    template: ClassVar[str] = "cpu/conv_input_dilated.j2"
+    x: str
+    w: str
+    axes: list[str]
+    shape: ConvShape
+    phases: Phases
+    product: tuple[str, str]
+    once: list[Statement]
+    each: list[Statement]
 
 
 def _offsets(kernel: int, base: int, dilate: int, low: int) -> list[list[tuple[int, int]]]:
@@ -95,24 +120,23 @@ def schedule_input_dilated_conv(program: ScalarProgram, conv: Node, target: Targ
         writer.pointers.setdefault(node, f"x{len(writer.pointers)}")
     axes, once, each = epilogue_statements(program, conv, writer)
     read, written = traffic(program, [x, w])
-    fields: dict[str, Any] = {
-        "pointers": writer.pointer_list(outputs),
-        "x": writer.pointers[x],
-        "w": writer.pointers[w],
-        "axes": [v.name for v in axes],
-        "shape": shape,
-        "once": once,
-        "each": each,
-        "product": (conv.dtype.compute, writer.names[program.contraction]),
-        **vars(phases),
-    }
+    fields = InputDilatedFields(
+        pointers=writer.pointer_list(outputs),
+        x=writer.pointers[x],
+        w=writer.pointers[w],
+        axes=[v.name for v in axes],
+        shape=shape,
+        phases=phases,
+        once=once,
+        each=each,
+        product=(conv.dtype.compute, writer.names[program.contraction]),
+    )
     pixels = (phases.rows - 1) * phases.copied[1] + phases.phase[1]
     use = phases.rows * phases.phase[1] / (-(-pixels // LANES) * LANES)
     return Kernel(
         runtime_args=writer.runtime_args,
         kind="conv",
         compile_cost=3,
-        template=f"{target.name}/conv_input_dilated.j2",
         summary=summary(members),
         fields=fields,
         inputs=writer.inputs,
@@ -120,11 +144,7 @@ def schedule_input_dilated_conv(program: ScalarProgram, conv: Node, target: Targ
         extents=(axes[0].extent,),
         headers=(*headers(program), "conv_input_dilated_cpu.h"),
         members=members,
-        choice={
-            "phases": prod(shape.base),
-            "rows": phases.rows,
-            "use": round(use, 2),
-        },
+        choice=InputDilatedChoice(phases=prod(shape.base), rows=phases.rows, use=round(use, 2)),
         bytes_read=read,
         bytes_written=written,
         in_place=in_place_pairs(program, (x, w)),

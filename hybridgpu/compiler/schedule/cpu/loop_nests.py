@@ -8,6 +8,7 @@ two of them run in tiles where operands lie across (``transpose_tiling``).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 from math import prod
@@ -18,6 +19,7 @@ from ...devices.cpu import CpuConstants
 from ...ir.graph import Node
 from ...ir.indexing import Expr, Var, of_var
 from ...size_buckets import MIN_SPLIT_EXTENT
+from ..choice import MapChoice
 from ..index_set_splitting import bit_copies, breakpoints, restrict
 from ..kernel import CWriter, Statement, address
 from ..scalar import Scalar, ScalarProgram, is_combine
@@ -31,6 +33,7 @@ __all__ = [
     "TooManyStatements",
     "TransposeCopy",
     "build_loops",
+    "has_transposes",
     "is_pure_transpose",
     "operations_along",
     "streamed_loads",
@@ -115,7 +118,7 @@ class TooManyStatements(Exception):
 
 def build_loops(
     program: ScalarProgram, writer: CWriter, partial_range: bool = True, prefetch: bool = False
-) -> tuple[list[Statement], list[Loop], dict[str, object]]:
+) -> tuple[list[Statement], list[Loop], MapChoice]:
     """Statements before the loops, the loops, and what was chosen and why.
 
     Args:
@@ -135,6 +138,11 @@ def build_loops(
         made = _LoopBuilder(writer, first, splits=False)
         body, loops = made.build(program)
     return body, loops, made.choice
+
+
+def has_transposes(loops: Sequence[Loop]) -> bool:
+    """True if operands or results are transposed on the way, tile by tile."""
+    return any(loop.copies_in or loop.copies_out or has_transposes(loop.inner) for loop in loops)
 
 
 _Level = tuple[list[Statement], list[Loop]]
@@ -176,7 +184,7 @@ class _LoopBuilder:
     first: Var | None
     splits: bool
     prefetch: bool = False
-    choice: dict[str, object] = field(default_factory=dict)
+    choice: MapChoice = MapChoice()
     tiles: dict[tuple[str, str], Tiling] = field(default_factory=dict)
     buffers: int = 0
     statements: int = 0
@@ -335,7 +343,7 @@ class _LoopBuilder:
             size if v.name in writer.dynamic_axes - writer.literal_axes else min(size, v.extent + -v.extent % 16)
             for v, size in ((across, wide), (along, long))
         )
-        self.choice |= {"tile": f"{wide}x{long}", "why": tiles.why}
+        self.choice = MapChoice(tile=f"{wide}x{long}", why=tiles.why)
         name = {v: f"b{v.name[1:]}" for v in (across, along)}
         stop = {v: f"e{v.name[1:]}" for v in (across, along)}
         size = {v: f"{stop[v]} - {name[v]}" for v in (across, along)}

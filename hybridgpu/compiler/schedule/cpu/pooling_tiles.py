@@ -9,7 +9,6 @@ Where an image has few windows in a row, several rows of them share a tile.
 from __future__ import annotations
 
 from math import prod
-from typing import Any
 
 from ...devices.cpu import CpuConstants
 from ...ir.graph import Node
@@ -17,6 +16,7 @@ from ...ir.indexing import ZERO, Expr, Index, Var, delinearize, linearize, of_va
 from ...passes.fuse.group import Group
 from ..kernel import CWriter, address
 from ..scalar import Scalar, ScalarProgram, Store
+from .reduction_fields import RowTiles, TileCopy
 
 __all__ = ["lane_utilization", "tile_pooling_windows"]
 
@@ -30,13 +30,11 @@ _MAX_WINDOW_WIDTH = 4  #: elements of a window's row that tiles are turned for
 _MAX_WINDOW = 16  #: elements of a window
 
 
-def tile_pooling_windows(program: ScalarProgram, rows: list[Var], writer: CWriter) -> dict[str, Any] | None:
+def tile_pooling_windows(program: ScalarProgram, rows: list[Var], writer: CWriter) -> RowTiles | None:
     """Turn tiles of windows; the last of ``rows`` may become a variable that stands for several.
 
     Returns:
-        ``tile_in`` and ``tile_out`` (element type, copy, its part, where that is from or goes), ``tile_loops`` (name and
-        extent of the loops around), ``tile_run`` (neighbours of a window) and ``tile_count`` (windows of a row), with the
-        loads and stores of ``writer`` led to the copies, and ``tile_rows``, the windows of a tile; None if there are none.
+        the tiles, with the loads and stores of ``writer`` led to the copies; None if there are none.
     """
     if not rows or not program.reduced or prod(v.extent for v in program.reduced) > _MAX_WINDOW:
         return None
@@ -78,18 +76,18 @@ def tile_pooling_windows(program: ScalarProgram, rows: list[Var], writer: CWrite
             out.append((store.node.dtype.storage, f"o{k}", source(f"y{k}", store.offset)))
             found[store] = f"o{k}{element}"
     part = writer.expr(place)
-    fields = {
-        "tile_in": [(type, name, address(name, part), where) for (type, where), name in moves.items()],
-        "tile_out": [(type, name, address(name, part), where) for type, name, where in out],
-        "tile_loops": [(v.name, v.extent) for v in (*outer, *merged[:-1])],
-        "tile_run": run,
-        "tile_count": str(row.extent) if len(merged) > 1 else "count",
-        "tile_rows": lanes,
-    }
+    tiles = RowTiles(
+        loads=[TileCopy(type, name, address(name, part), where) for (type, where), name in moves.items()],
+        stores=[TileCopy(type, name, address(name, part), where) for type, name, where in out],
+        loops=[(v.name, v.extent) for v in (*outer, *merged[:-1])],
+        run=run,
+        count=str(row.extent) if len(merged) > 1 else "count",
+        rows=lanes,
+    )
     writer.tile_elements |= found
     if len(merged) > 1:
         _replace(program, rows, merged)
-    return fields
+    return tiles
 
 
 def lane_utilization(group: Group, node: Node, index: Index) -> float:

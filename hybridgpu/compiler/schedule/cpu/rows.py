@@ -6,12 +6,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from math import gcd, prod
-from typing import Any
 
 from ...devices.cpu import CpuConstants
 from ...ir.indexing import Expr, Var, of_var
 from ...size_buckets import MIN_LANE_ROWS, bucket, next_power_of_two
-from ..kernel import CWriter, address, identifiers
+from ..choice import ColumnsChoice, RowsChoice
+from ..kernel import CWriter, Pointer, address, identifiers
 from ..reduction_passes import Accumulator, FullReduction, PassPlan
 from ..runtime_args import dynamic_row, dynamic_transposed
 from ..scalar import Scalar, ScalarProgram, Store
@@ -23,14 +23,13 @@ from .nontemporal_stores import (
     streaming_condition,
     unaligned_prefix,
 )
+from .reduction_fields import ColumnsFields, RowsFields, RowTiles, TileCopy
 
 __all__ = [
-    "SHORT_ROW",
-    "TILE",
     "cache_index",
-    "inner_fields",
-    "outer_fields",
+    "columns_fields",
     "packed_lanes",
+    "rows_fields",
     "rows_per_group",
     "transpose_short_rows",
     "uses_private_buffer",
@@ -112,14 +111,21 @@ def _row_bytes(program: ScalarProgram) -> int:
     return prod(v.extent for v in program.reduced) * max(s.dtype.size for s in program.scalars)
 
 
-def inner_fields(
-    program: ScalarProgram, rows: list[Var], plan: PassPlan, dynamic: Var | None, length: Var | None = None
-) -> tuple[dict[str, Any], dict[str, Any]]:
+def rows_fields(
+    program: ScalarProgram,
+    rows: list[Var],
+    plan: PassPlan,
+    pointers: list[Pointer],
+    dynamic: Var | None,
+    length: Var | None = None,
+    private: bool = False,
+) -> tuple[RowsFields, RowsChoice]:
     """Fields and choice of the form whose lanes share a row.
 
     Args:
         dynamic: the outermost variable that is reduced, if its extent is an argument.
         length: the variable of rows whose length is dynamic.
+        private: what later walks need is in a buffer of its own, see :func:`uses_private_buffer`.
     """
     last = program.reduced[-1]
     alone = dynamic is last
@@ -147,35 +153,56 @@ def inner_fields(
     begin, end = "0", extent
     if part:
         begin, end = "part", f"{extent} - part < {part} ? {extent} : part + {part}"
-    fields = {
-        "rows": [(v.name, plan.writer.extent(v) if k else v.extent) for k, v in enumerate(rows)],
-        "reduced": [(v.name, n) for v, n in zip(outer, extents, strict=False)],
-        "tile": last.name,
-        "tile_begin": begin,
-        "tile_end": end,
-        "tile_stop": "stop" if part else extent,
-        "tile_size": size,
-        "masked_vector": _VECTOR if length else 0,
-        "group": group,
-        "group_step": step,
-        "part": part,
-        "extent": extent,
-        "elements": extent if alone or (length and last.extent < size) else "",
+    width = prod(v.extent for v in program.reduced)
+    room = next_power_of_two(width) if dynamic else width
+    fields = RowsFields(
+        pointers=pointers,
+        rows=[(v.name, plan.writer.extent(v) if k else v.extent) for k, v in enumerate(rows)],
+        reduced=[(v.name, n) for v, n in zip(outer, extents, strict=False)],
+        passes=plan.passes[:-1],
+        last=plan.passes[-1],
+        row_stores=plan.row_stores,
+        row_values=plan.row_values,
+        width=room,
+        tile=last.name,
+        tile_begin=begin,
+        tile_end=end,
+        tile_stop="stop" if part else extent,
+        tile_size=size,
+        masked_vector=_VECTOR if length else 0,
+        group=group,
+        group_step=step,
+        part=part,
+        extent=extent,
+        elements=extent if alone or (length and last.extent < size) else "",
         # (blocks of one length are worth a text of their own: their states stay in registers)
-        "count": str(size) if last.extent % size == 0 else f"{extent} - at < {size} ? {extent} - at : {size}",
-        "sums": plan.column_sums,
-        "sums_part": _PARTIAL_SUM_TERMS,
-        "totals": _full_reduction_states(plan, _LANES),
-        "totals_lanes": _LANES,
-        "totals_part": _PARTIAL_SUM_TERMS,
-        "element": row_major_text(program.reduced),
-        "after": plan.after,
-        "after_stores": plan.after_stores,
-        "streaming_condition": _nontemporal_condition(program, rows, plan, dynamic, length, size),
-    }
-    choice = {"tile": size, "group": count if count > 1 else 0, "sums_beside_rows": len(plan.column_sums)}
-    choice["totals"] = len(plan.full_reductions)
-    return fields, {what: n for what, n in choice.items() if n}
+        count=str(size) if last.extent % size == 0 else f"{extent} - at < {size} ? {extent} - at : {size}",
+        cache_buffers=plan.cache_buffers,
+        cache_length=buffer_capacity(program, length, private)
+        if length
+        else room
+        if dynamic
+        else width * max(1, group),
+        sums=plan.column_sums,
+        sums_part=_PARTIAL_SUM_TERMS,
+        totals=_full_reduction_states(plan, _LANES),
+        totals_lanes=_LANES,
+        totals_part=_PARTIAL_SUM_TERMS,
+        element=row_major_text(program.reduced),
+        after=plan.after,
+        after_stores=plan.after_stores,
+        streaming_condition=_nontemporal_condition(program, rows, plan, dynamic, length, size),
+    )
+    choice = RowsChoice(
+        form="inner",
+        width=width,
+        kept=len(plan.cache_buffers),
+        tile=size,
+        group=count if count > 1 else None,
+        sums_beside_rows=len(plan.column_sums) or None,
+        totals=len(plan.full_reductions) or None,
+    )
+    return fields, choice
 
 
 def _full_reduction_states(plan: PassPlan, lanes: int) -> list[tuple[FullReduction, str]]:
@@ -227,18 +254,25 @@ def packed_lanes(program: ScalarProgram, rows: list[Var]) -> int:
     return run if fits else 0
 
 
-def outer_fields(
-    program: ScalarProgram, rows: list[Var], plan: PassPlan, tile: int, dynamic: Var | None, run: int = 0
-) -> tuple[dict[str, Any], dict[str, Any]]:
+def columns_fields(
+    program: ScalarProgram,
+    rows: list[Var],
+    plan: PassPlan,
+    pointers: list[Pointer],
+    tiles: RowTiles | None,
+    dynamic: Var | None,
+    run: int = 0,
+) -> tuple[ColumnsFields, ColumnsChoice]:
     """Fields and choice of the form whose lanes are rows.
 
     Args:
-        tile: how many of them, if their elements are turned.
+        tiles: those of rows whose elements are turned.
         dynamic: the variable whose extent is an argument.
         run: how many elements of each row lanes take at once, if not one.
     """
     last = rows[-1]
     runtime = len(rows) == 1
+    tile = tiles.rows if tiles else 0
     size = run * last.extent or tile or _row_lane_count(last, len(plan.passes) - 1, runtime)
     end = str(size) if run else "end" if runtime else plan.writer.extent(last)
     known = not runtime and end == str(last.extent)
@@ -257,41 +291,55 @@ def outer_fields(
         w.each_uses_tile = last.name in identifiers(
             [*w.each, *w.stores, *w.cache_writes, *(a.position for a in w.accumulators)]
         )
-    fields = {
-        "rows": [(v.name, plan.writer.extent(v)) for v in rows[:-1]],
-        "first": first.name,
-        "first_extent": extents[0],
-        "part": part,
-        "next": f"{first.name} += {run}" if run else f"++{first.name}",
-        "neighbours": last.extent if run else 0,
-        "reduced": [(v.name, n) for v, n in zip(program.reduced[1:], extents[1:], strict=True)],
-        "tile": last.name,
-        "tile_begin": "begin" if runtime else "0",
-        "tile_end": end,
-        "tile_size": size,
-        "partial": ""
-        if run or (known and last.extent % size == 0)
-        else f"{end} - {'begin' if runtime else '0'} < {size}",
-        "count": str(size)
+    width = prod(v.extent for v in program.reduced)
+    ragged = tiles is not None and not tiles.run  # rows of a tile, whose length is dynamic
+    fields = ColumnsFields(
+        pointers=pointers,
+        rows=[(v.name, plan.writer.extent(v)) for v in rows[:-1]],
+        reduced=[(v.name, n) for v, n in zip(program.reduced[1:], extents[1:], strict=True)],
+        passes=plan.passes[:-1],
+        last=plan.passes[-1],
+        row_stores=plan.row_stores,
+        row_values=plan.row_values,
+        width=SHORT_ROW + 1 if ragged else next_power_of_two(width) if dynamic else width,
+        first=first.name,
+        first_extent=extents[0],
+        part=part,
+        next=f"{first.name} += {run}" if run else f"++{first.name}",
+        neighbours=last.extent if run else 0,
+        tile=last.name,
+        tile_begin="begin" if runtime else "0",
+        tile_end=end,
+        tile_size=size,
+        partial="" if run or (known and last.extent % size == 0) else f"{end} - {'begin' if runtime else '0'} < {size}",
+        count=str(size)
         if run or (known and last.extent % size == 0)
         else end
         if known and last.extent < size
         else f"{end} - at < {size} ? {end} - at : {size}",
-        "totals": _full_reduction_states(plan, size),
-        "totals_part": _PARTIAL_SUM_TERMS,
-        "after": plan.after,
-        "after_stores": plan.after_stores,
-    }
-    choice = {"tile": size, "run": run, "totals": len(plan.full_reductions)}
-    return fields, {what: n for what, n in choice.items() if n}
+        cache_buffers=plan.cache_buffers,
+        totals=_full_reduction_states(plan, size),
+        totals_part=_PARTIAL_SUM_TERMS,
+        after=plan.after,
+        after_stores=plan.after_stores,
+        tiles=tiles or RowTiles(),
+    )
+    choice = ColumnsChoice(
+        form="columns",
+        width=width,
+        kept=len(plan.cache_buffers),
+        tile=size,
+        run=run or None,
+        totals=len(plan.full_reductions) or None,
+    )
+    return fields, choice
 
 
-def transpose_short_rows(program: ScalarProgram, rows: list[Var], writer: CWriter) -> dict[str, Any] | None:
+def transpose_short_rows(program: ScalarProgram, rows: list[Var], writer: CWriter) -> RowTiles | None:
     """Turn a tile of short rows, so that neighbours in memory become neighbours in lanes.
 
     Returns:
-        the fields of :func:`.pooling_tiles.tile_pooling_windows`, with the loads and stores of ``writer`` led to the copies; None
-        if the elements do not lie so.
+        the tiles, with the loads and stores of ``writer`` led to the copies; None if the elements do not lie so.
     """
     width, row = prod(v.extent for v in program.reduced), rows[-1] if rows else None
     loads = [s for s in program.scalars if s.op == "load" and s.vars & set(program.reduced)]
@@ -335,18 +383,16 @@ def transpose_short_rows(program: ScalarProgram, rows: list[Var], writer: CWrite
         found[s] = into.setdefault(key, f"t{len(into)}") + element
     out = []
     for k, store, start in results:
-        out.append((store.node.dtype.storage, f"o{k}", f"o{k}", address(f"y{k}", writer.expr(start))))
+        out.append(TileCopy(store.node.dtype.storage, f"o{k}", f"o{k}", address(f"y{k}", writer.expr(start))))
         found[store] = f"o{k}{element}"
     writer.tile_elements |= found
-    return {
-        "tile_in": [(t, name, name, at) for (t, at), name in into.items()],
-        "tile_out": out,
-        "tile_loops": [],
-        "tile_run": 0 if length else width,
-        "tile_length": writer.extent(length) if length else "",
-        "tile_count": "count",
-        "tile_rows": TILE,
-    }
+    return RowTiles(
+        loads=[TileCopy(t, name, name, at) for (t, at), name in into.items()],
+        stores=out,
+        run=0 if length else width,
+        length=writer.extent(length) if length else "",
+        rows=TILE,
+    )
 
 
 def _row_start(program: ScalarProgram, offset: Expr, row: Var, width: int) -> Expr | None:

@@ -11,20 +11,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from ....core.dataclass import dataclass
 from ...cost import seconds
 from ...ir.graph import Node
 from ...passes.fuse.group import Group
 from ...target import Target
-from ..kernel import Kernel, Launch, Pointer, elements_read_by_all, summary
-from .map import THREADS, LinearPart
+from ..choice import ForeachChoice
+from ..kernel import Kernel, Launch, Pointer, TemplateFields, summary
+from ..traffic import elements_read_by_all
+from .map import THREADS
+from .map_fields import LinearPart, MapFields
 
 if TYPE_CHECKING:
     from ...pass_context import PassContext
 
-__all__ = ["Body", "Instance", "run"]
+__all__ = ["Body", "ForeachFields", "Instance", "run"]
 
 _MAX_PARAMETERS = 250  #: of eight bytes each: a kernel may have 4 KiB of them, but every launch copies them
 _MAX_LIVE_BYTES = 16 << 20  #: bytes of intermediate results that wait for a launch, of which kernels may read little
@@ -60,7 +63,7 @@ class Body:
     """What the kernels of some instances have in common: their text, and the pointers and numbers it names."""
 
     part: LinearPart
-    pointers: list[Pointer]
+    pointers: Sequence[Pointer]
     runtime_args: list[str]
     instances: list[Instance]
 
@@ -68,6 +71,34 @@ class Body:
     def arguments(self) -> str:
         """The names of pointers and numbers as arguments of a function, with a comma behind each."""
         return "".join(f"{name}, " for name in (*(p.name for p in self.pointers), *self.runtime_args))
+
+
+@dataclass(frozen=True, kw_only=True)
+class ForeachFields(TemplateFields):
+    """Kernels that share a launch.
+
+    Attributes:
+        numbers: names of their extents, the first one the number of blocks.
+        bodies: what they compute.
+        bounds, index_type: as for one (:class:`.map.MapFields`).
+    """
+
+    template: ClassVar[str] = "cuda/foreach.j2"
+    numbers: list[str]
+    bodies: list[Body]
+    bounds: str
+    index_type: str
+
+    def with_aliased(self, names: set[str]) -> ForeachFields:
+        """The same, where arrays go by the names of a body, too."""
+        return replace(super().with_aliased(names), bodies=[_aliased(body, names) for body in self.bodies])
+
+
+def _aliased(body: Body, names: set[str]) -> Body:
+    made = [
+        replace(p, aliased=any(i.pointers[j] in names for i in body.instances)) for j, p in enumerate(body.pointers)
+    ]
+    return replace(body, pointers=made)
 
 
 def run(scheduled: Scheduled, ctx: PassContext) -> Scheduled:
@@ -89,9 +120,15 @@ def run(scheduled: Scheduled, ctx: PassContext) -> Scheduled:
 
 def _is_small(kernel: Kernel, target: Target) -> bool:
     """True for a walk in order that takes no longer than starting it."""
-    if kernel.kind != "map" or len(kernel.fields["parts"]) > 1 or kernel.fields["parts"][0].is_tiled:
+    if not isinstance(kernel.fields, MapFields) or _only_linear_part(kernel.fields) is None:
         return False
     return seconds(target, kernel.bytes_read + kernel.bytes_written) <= target.launch_seconds
+
+
+def _only_linear_part(fields: MapFields) -> LinearPart | None:
+    """The part of a walk in order; None if it is another one."""
+    part = fields.parts[0]
+    return part if len(fields.parts) == 1 and isinstance(part, LinearPart) else None
 
 
 def _chunks(places: Sequence[int], scheduled: Scheduled) -> Iterator[list[int]]:
@@ -113,12 +150,15 @@ def _chunks(places: Sequence[int], scheduled: Scheduled) -> Iterator[list[int]]:
 
 
 def _foreach(kernels: list[Kernel]) -> Kernel:
-    alike: dict[tuple[str, ...], list[Kernel]] = {}
+    alike: dict[tuple[str, ...], list[tuple[Kernel, MapFields, LinearPart]]] = {}
     for k in kernels:
-        part: LinearPart = k.fields["parts"][0]
+        assert isinstance(k.fields, MapFields)
+        part = _only_linear_part(k.fields)
+        assert part is not None
         key = repr(replace(part, scale=0, fixed_size=0, block_count=""))
-        alike.setdefault((key, *(p.declaration for p in k.fields["pointers"])), []).append(k)
-    order = [k for same in alike.values() for k in same]
+        alike.setdefault((key, *(p.declaration for p in k.fields.pointers)), []).append((k, k.fields, part))
+    order = [k for same in alike.values() for k, _, _ in same]
+    maps = [f for same in alike.values() for _, f, _ in same]
     inputs = [n for k in order for n in k.inputs]
     outputs = [n for k in order for n in k.outputs]
     pointers = [Pointer(f"a{j}", n.dtype) for j, n in enumerate(inputs)]
@@ -127,8 +167,7 @@ def _foreach(kernels: list[Kernel]) -> Kernel:
     bodies, extents, end, last = [], [0], 0, 0
     for same in alike.values():
         instances = []
-        for k in same:
-            part = k.fields["parts"][0]
+        for k, _, part in same:
             size = k.extents[0] * part.scale
             begin = f"(Index)n{last}" if end else "0"
             end += max(1, -(-size // (THREADS * part.vector)))
@@ -138,36 +177,33 @@ def _foreach(kernels: list[Kernel]) -> Kernel:
             arguments = [f"n{at + 2 + j}" for j in range(len(values))]
             instances.append(Instance(names, begin, f"(Index)n{at}", f"(Index)n{at + 1}", arguments))
             extents += [end, size, *values]
-        first = same[0]
-        bodies.append(
-            Body(first.fields["parts"][0], first.fields["pointers"], list(first.runtime_args.values), instances)
-        )
+        first, fields, part = same[0]
+        bodies.append(Body(part, fields.pointers, list(first.runtime_args.values), instances))
     extents[0] = end
     reads = elements_read_by_all(kernels)
     members = [m for k in order for m in k.members]
     return Kernel(
         kind="foreach",
-        template="cuda/foreach.j2",
         summary=summary(members),
-        fields={
-            "pointers": pointers,
-            "numbers": [f"n{j}" for j in range(len(extents))],
-            "bodies": bodies,
-            "bounds": max((k.fields["bounds"] for k in kernels), key=len),
-            "index_type": max((k.fields["index_type"] for k in kernels), key=len),
-        },
+        fields=ForeachFields(
+            pointers=pointers,
+            numbers=[f"n{j}" for j in range(len(extents))],
+            bodies=bodies,
+            bounds=max((f.bounds for f in maps), key=len),
+            index_type=max((f.index_type for f in maps), key=len),
+        ),
         inputs=inputs,
         outputs=outputs,
         extents=tuple(extents),
         headers=tuple(dict.fromkeys(h for k in order for h in k.headers)),
         members=members,
         launch=Launch(THREADS, extent=0, scale=1, per_block=1),
-        choice={
-            "threads": THREADS,
-            "kernels": len(kernels),
-            "bodies": len(bodies),
-            "why": "small kernels that do not depend on each other share one launch",
-        },
+        choice=ForeachChoice(
+            threads=THREADS,
+            kernels=len(kernels),
+            bodies=len(bodies),
+            why="small kernels that do not depend on each other share one launch",
+        ),
         bytes_read=sum(n * node.dtype.size for node, n in reads.items()),
         bytes_written=sum(k.bytes_written for k in kernels),
         elements_read=reads,

@@ -9,32 +9,25 @@ which share the blocks of one launch.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from fractions import Fraction
 from itertools import pairwise
 from math import prod
 
-from ....core.dataclass import dataclass, field
+from ....core.dataclass import dataclass
 from ...ir.graph import Node
 from ...ir.indexing import Expr, Var, linearize, of_var
 from ...size_buckets import next_power_of_two
 from ...target import Target
+from ..choice import MapChoice
 from ..index_set_splitting import bit_copies, breakpoints, restrict
-from ..kernel import CWriter, Launch, Statement, address, identifiers
+from ..kernel import CWriter, Launch, Pointer, Statement, address, identifiers
 from ..scalar import Scalar, ScalarProgram
 from ..transpose_tiling import Tiling, bucketed_points, choose_tiling, unit_stride
 from .index_type import index_type
+from .map_fields import LinearPart, MapFields, PartBody, SharedTile, TiledPart, VectorAccess
 
-__all__ = [
-    "THREADS",
-    "LinearPart",
-    "SharedTile",
-    "TiledPart",
-    "VectorAccess",
-    "aligned",
-    "contiguous",
-    "map_fields",
-    "vector_body",
-]
+__all__ = ["THREADS", "aligned", "contiguous", "map_fields", "vector_body"]
 
 THREADS = 256
 _SHARED_BYTES = 40 * 1024  #: of all tiles of a kernel: 48 KiB are there without asking
@@ -45,134 +38,15 @@ _MAX_INLINE_COST = 1  #: scalar operations of what is an instruction, not a func
 _MIN_PART_POINTS = 2048  #: points of a kernel's average part
 
 
-@dataclass(frozen=True)
-class VectorAccess:
-    """Neighbouring elements that travel in one access."""
-
-    name: str
-    type: str
-    pointer: str
-    offset: str
-
-    @property
-    def address(self) -> str:
-        return address(self.pointer, self.offset)
-
-
-@dataclass
-class _Body:
-    """What a thread does for its elements: wide loads, statements once and for each, wide stores."""
-
-    loads: list[VectorAccess] = field(default_factory=list)
-    once: list[Statement] = field(default_factory=list)
-    each: list[Statement] = field(default_factory=list)
-    stores: list[VectorAccess] = field(default_factory=list)
-
-    @property
-    def element_names(self) -> frozenset[str]:
-        """Names that are used for each element."""
-        return identifiers(self.each)
-
-    @property
-    def names(self) -> frozenset[str]:
-        return identifiers([*self.once, *self.each, *(p.offset for p in (*self.loads, *self.stores))])
-
-
-@dataclass
-class LinearPart:
-    """A part that walks its elements in order.
-
-    Attributes:
-        suffix: of the names of its functions.
-        vector: elements of a thread.
-        tail: elements are left over that do not fill a thread.
-        coordinates: definitions from the position ``e`` of the first element.
-        element_coordinates: definitions for each element, from its position ``e + j``.
-        inner_var: the innermost variable, if each element needs it and it is ``inner_var_0 + j``.
-        scale, fixed_size: it has ``n0 * scale`` elements, or ``fixed_size``.
-        block_count: blocks that it takes, where parts share them.
-        load_coordinates: those of the coordinates that wide loads need.
-        unroll: steps of a thread whose wide loads are under way at once, where a part has a launch of its own.
-    """
-
-    suffix: str
-    vector: int
-    tail: bool
-    coordinates: list[Statement]
-    element_coordinates: list[Statement]
-    inner_var: str
-    body: _Body
-    scale: int
-    fixed_size: int
-    block_count: str = ""
-    load_coordinates: list[Statement] = field(default_factory=list)
-    unroll: int = 1
-    is_tiled: bool = False
-
-
-@dataclass(frozen=True)
-class SharedTile:
-    """An operand that passes through shared memory: ``array``, rows of ``pitch`` elements along ``across``.
-
-    Half precision lies there as it does in memory, in bits.
-    """
-
-    name: str
-    array: str
-    type: str
-    shared_type: str
-    pitch: int
-    address: str
-    count: int
-    bits_suffix: str  #: behind an element that is copied: half precision as it is
-
-
-@dataclass
-class TiledPart:
-    """A part that walks two axes in tiles.
-
-    Attributes:
-        vector: elements of one access.
-        steps: accesses of a thread in a tile of ``items`` accesses.
-        across, along: names of the variables; in the text their blocks begin at ``b`` and their number.
-        lanes_across, lanes_along: threads next to each other along an axis.
-        coordinates: definitions from the tile's number ``is_tiled``.
-        count: C text of the number of tiles.
-        inside_across, inside_along: C text that tests whether neighbours along an axis are within the tensor.
-        loads, stores: operands through shared memory.
-        final_barrier: the tile may not be overwritten before all threads are here.
-    """
-
-    suffix: str
-    vector: int
-    steps: int
-    items: int
-    across: str
-    along: str
-    begin_across: str
-    begin_along: str
-    lanes_across: int
-    lanes_along: int
-    coordinates: list[Statement]
-    count: str
-    inside_across: str
-    inside_along: str
-    loads: list[SharedTile]
-    stores: list[SharedTile]
-    inner_var: str
-    body: _Body
-    final_barrier: bool
-    block_count: str = ""
-    is_tiled: bool = True
-
-
-def map_fields(program: ScalarProgram, writer: CWriter) -> tuple[dict[str, object], Launch, dict[str, object]]:
+def map_fields(
+    program: ScalarProgram, writer: CWriter, pointers: Sequence[Pointer]
+) -> tuple[MapFields, Launch, MapChoice]:
     """Fields of the template, the launch, and what was chosen and why."""
     writer.reset_names()
     first = program.vars[0]
     pieces = _split_at_joins(program)
     made: list[LinearPart | TiledPart] = []
-    choice: dict[str, object] = {"threads": THREADS}
+    tile, why, vector, unroll = "", "", 1, 1
     blocks, free = Fraction(0), _SHARED_BYTES
     for k, piece in enumerate(pieces):
         writer.bit_copied |= bit_copies(piece)
@@ -183,27 +57,35 @@ def map_fields(program: ScalarProgram, writer: CWriter) -> tuple[dict[str, objec
         if plan:
             part, share = _tiled_part(piece, writer, suffix, plan, first, many=len(pieces) > 1)
             free -= plan.bytes
-            choice |= {"tile": f"{plan.wide}x{plan.long}", "why": plan.tiles.why}
+            tile, why = f"{plan.wide}x{plan.long}", plan.tiles.why
         else:
             part, share = _linear_part(piece, writer, suffix, first)
-        choice["vector"] = max(part.vector, choice.get("vector", 1))  # type: ignore[call-overload]
+        vector = max(part.vector, vector)
         blocks += share
         made.append(part)
     if len(pieces) > 1:
-        choice["parts"] = len(pieces)
         for part in made:  # (their blocks take one step, most of them)
             if isinstance(part, LinearPart):
                 part.unroll = 1
-    elif isinstance(made[0], LinearPart) and made[0].unroll > 1:
-        choice["unroll"] = made[0].unroll
+    elif isinstance(made[0], LinearPart):
+        unroll = made[0].unroll
     launch = Launch(THREADS, extent=0, scale=blocks.numerator, per_block=blocks.denominator, limit=16)
-    fields = {
-        "parts": made,
-        "index_type": index_type([program]),
-        "several": len(pieces) > 1,
-        "bounds": _bounds_macro(program),
-        "held": writer.target.gpu.resident_threads // THREADS if choice.get("unroll") else 0,
-    }
+    fields = MapFields(
+        pointers=pointers,
+        parts=made,
+        index_type=index_type([program]),
+        several=len(pieces) > 1,
+        bounds=_bounds_macro(program),
+        held=writer.target.gpu.resident_threads // THREADS if unroll > 1 else 0,
+    )
+    choice = MapChoice(
+        threads=THREADS,
+        tile=tile,
+        vector=vector,
+        parts=len(pieces) if len(pieces) > 1 else None,
+        unroll=unroll if unroll > 1 else None,
+        why=why,
+    )
     return fields, launch, choice
 
 
@@ -294,7 +176,7 @@ def _linear_part(program: ScalarProgram, writer: CWriter, suffix: str, first: Va
     return part, Fraction(scale, per_block) if runs else Fraction(-(-whole // per_block), first.extent)
 
 
-def _unroll(program: ScalarProgram, body: _Body, vector: int, target: Target) -> int:
+def _unroll(program: ScalarProgram, body: PartBody, vector: int, target: Target) -> int:
     """Steps of a thread that are taken together, so that their wide loads keep memory busy."""
     if any(s.dtype.size > 4 for s in program.scalars):  # (of two registers each)
         return 1
@@ -358,12 +240,12 @@ def aligned(e: Expr, inner: Var, vector: int) -> bool:
 
 def vector_body(
     program: ScalarProgram, writer: CWriter, inner: Var, base: str, vector: int, shared_elements: dict[object, str]
-) -> _Body:
+) -> PartBody:
     """A step of ``vector`` elements from ``base`` along ``inner``.
 
     ``shared_elements``: loads and numbers of stores that pass through shared memory -> the element there.
     """
-    body = _Body()
+    body = PartBody()
 
     def pack(name: str, type: str, pointer: str, offset: Expr) -> VectorAccess:
         writer.renamed = {inner: base}
@@ -410,9 +292,9 @@ def vector_body(
     return body
 
 
-def _linear_body(program: ScalarProgram, writer: CWriter) -> _Body:
+def _linear_body(program: ScalarProgram, writer: CWriter) -> PartBody:
     """A step of neighbours in the whole result, from position ``e``, each with coordinates of its own."""
-    body, position = _Body(), _position(program)
+    body, position = PartBody(), _position(program)
     for s in program.scalars:
         if s.op == "load" and s.node and not s.conditions and s.offset == position:
             name = f"p{len(body.loads)}"

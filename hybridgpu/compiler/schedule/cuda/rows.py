@@ -5,22 +5,23 @@ from __future__ import annotations
 
 from dataclasses import replace
 from math import prod
-from typing import Any
 
-from ....core.dataclass import dataclass, field
 from ....core.dtypes import f32
 from ...ir.graph import Node
 from ...ir.indexing import Expr, Var
 from ...ir.types import tensor_type
 from ...size_buckets import length_bucket, next_power_of_two
+from ..choice import ReductionChoice
 from ..in_place import in_place_pairs_reduction
-from ..kernel import CWriter, Kernel, Launch, Statement, elements_read, headers, identifiers, summary, traffic, unravel
-from ..reduction_passes import Accumulator, ColumnSum, PassPlan
+from ..kernel import CWriter, Kernel, Launch, Pointer, headers, identifiers, summary, unravel
+from ..reduction_passes import PassPlan
 from ..row_reciprocals import stored_divisions
 from ..runtime_args import reduces_batch_axis
 from ..scalar import Reduction, Scalar, ScalarProgram
+from ..traffic import elements_read, traffic
 from .index_type import index_type
 from .reduction_config import LaunchConfig, Workload, choose_columns, choose_rows, choose_rows_with_sums, live_values
+from .reduction_fields import CachedValue, ColumnsFields, PassFields, RowsFields
 from .vector_access import SpanBody, SpanBuilder, cached_type, choose_vector
 
 __all__ = ["schedule_reduction"]
@@ -30,34 +31,6 @@ _MIN_LENGTH_BUCKET = (
 )
 _MANY_ROWS = 1 << 10  #: neighbours that stand for any number of them
 _MIN_CACHED_WIDTH = 64  #: elements that a row on chip has room for, at least, if how many it has is an argument
-
-
-@dataclass
-class PassFields:
-    """One walk over a row as a template sees it.
-
-    Attributes:
-        row: statements of the row before it.
-        row_body: the same for rows side by side.
-        first: the variable with the position of a span's first element ('' if nothing needs it), and what follows
-            from it.
-        inner, row_inner: the variable along a span, where statements mention it.
-        body, accumulators, sums: of an element.
-        row_live_in, row_live_out, live_in: row values that cross from block to block, as (type, name).
-    """
-
-    row: list[Statement]
-    row_body: SpanBody
-    first: str
-    coordinates: list[Statement]
-    inner: str
-    row_inner: str
-    body: SpanBody
-    accumulators: list[Accumulator]
-    sums: list[ColumnSum] = field(default_factory=list)
-    row_live_in: list[tuple[str, str]] = field(default_factory=list)
-    row_live_out: list[tuple[str, str]] = field(default_factory=list)
-    live_in: list[tuple[str, str]] = field(default_factory=list)
 
 
 def schedule_reduction(
@@ -104,8 +77,8 @@ def schedule_reduction(
         elif kept:
             plan, form, vector = roomy
     spans = SpanBuilder(writer, var, vector, anchor, inside, quotients)
-    make = _outer_fields if columns else _inner_fields
-    fields, launch = make(program, plan, form, spans, rows, _length(program, writer, dynamic))
+    length_text = _length(program, writer, dynamic)
+    make = _columns_fields if columns else _rows_fields
     extents: tuple[int, ...] = (rows[0].extent,)
     read, written = traffic(program)
     if program.column_sums:
@@ -114,39 +87,39 @@ def schedule_reduction(
         left = [partial_sums_node(r, parts, width) for r in program.column_sums]
         outputs += left
         written += sum(n.type.nbytes for n in left)
+    fields, launch = make(program, plan, form, spans, rows, length_text, writer.pointer_list(outputs))
     again = _reread_bytes(program, plan, rows)
     full = any(walk.targets for walk in plan.passes)
-    choice: dict[str, Any] = {
-        "form": "columns" if columns else "rows",
-        "width": prod(v.extent for v in program.reduced),
-        "threads": form.threads,
-        "team": form.team,
-        "vector": vector,
-        "steps": form.steps,
-    }
-    if form.cluster > 1:
-        choice["cluster"] = form.cluster
-    if form.cluster_reduced > 1:
-        choice["merged"] = form.cluster_reduced
-    if program.column_sums:
-        choice |= {"sums_beside_rows": len(program.column_sums), "parts": extents[-1]}
-    if again:
-        choice["read_again"] = again
+    choice = ReductionChoice(
+        form="columns" if columns else "rows",
+        width=prod(v.extent for v in program.reduced),
+        threads=form.threads,
+        team=form.team,
+        vector=vector,
+        steps=form.steps,
+        cluster=form.cluster if form.cluster > 1 else None,
+        merged=form.cluster_reduced if form.cluster_reduced > 1 else None,
+        sums_beside_rows=len(program.column_sums) or None,
+        parts=extents[-1] if program.column_sums else None,
+        read_again=again or None,
+        why=form.why,
+    )
     return Kernel(
         kind="rows" if full else "reduce",
-        template=f"cuda/{'columns' if columns else 'rows'}.j2",
         summary=summary(members),
-        fields=fields | {"pointers": writer.pointer_list(outputs)},
+        fields=fields,
         inputs=writer.inputs,
         outputs=outputs,
         extents=extents,
         headers=(*headers(program), "reduce.h", *(["divide_cuda.h"] if quotients else [])),
         members=members,
         launch=launch,
-        choice={**choice, "why": form.why},
+        choice=choice,
         bytes_read=read + again,
         bytes_written=written,
         elements_read=elements_read(program),
+        reread_bytes=again,
+        register_demand=form.demand,
         in_place=in_place_pairs_reduction(program, plan) if _computes_once(rows, form, columns, spans) else [],
         runtime_args=writer.runtime_args,
     )
@@ -307,9 +280,15 @@ def _has_dynamic_steps(form: LaunchConfig, length: str) -> bool:
     return bool(length) and not form.storage and form.cluster == 1
 
 
-def _inner_fields(
-    program: ScalarProgram, plan: PassPlan, form: LaunchConfig, spans: SpanBuilder, rows: list[Var], length: str
-) -> tuple[dict[str, Any], Launch]:
+def _rows_fields(
+    program: ScalarProgram,
+    plan: PassPlan,
+    form: LaunchConfig,
+    spans: SpanBuilder,
+    rows: list[Var],
+    length: str,
+    pointers: list[Pointer],
+) -> tuple[RowsFields, Launch]:
     """Rows that are contiguous: a team of threads has one."""
     vector, width = spans.vector, prod(v.extent for v in program.reduced)
     inner_rows = prod(v.extent for v in rows[1:])
@@ -318,7 +297,6 @@ def _inner_fields(
     first = spans.base if single else "c_0"
     after = unravel([*program.reduced[:-1], Var(spans.base, spans.var.extent)], first) if not single else []
     places = _cache_pointers(plan, form)
-    each = form.team * vector
     partial = bool(length) or form.cluster * form.steps * form.team * vector != width or spans.anchor is not None
     walks = []
     for walk in plan.passes[:-1]:
@@ -343,41 +321,56 @@ def _inner_fields(
     again = form.team > 32 and sum(bool(w.accumulators) for w in walks) == 1
     sizes = [max(4, r.operand.dtype.size) for r in program.column_sums]
     turns = again and form.cluster > 1 and bool(plan.column_sums)  # barriers of a cluster are dear
-    fields = _common_fields(program, plan, form, spans, walks, places, length, each) | {
-        "team": form.team,
-        "lanes": min(form.team, 32),
-        "warps": form.team // 32,
-        "teams": teams,
-        "cluster": form.cluster,
-        "guarded": 1 < form.team < form.threads,
-        "inner_rows": inner_rows,
-        "row": rows[0].name if len(rows) == 1 else "r",
-        "position": _position(form, vector, spans.shifted),
-        "partial": partial,
-        "unaligned_rows": spans.anchor is not None,
-        "anchor": spans.writer.expr(spans.anchor) if spans.anchor is not None and spans.shifted else "",
-        "state_shape": ("[2]" if turns else "") + f"[{form.threads // 32}]",
-        "shared_states": [a for w in walks for a in w.accumulators] if form.team > 32 else [],
-        "state_slot": "[slot]" if turns else "",
-        "cluster_states": [],
-        "row_stores": plan.row_stores,
-        "reuses_states": again and not turns,
-        "sums": [(s, f"y{len(program.stores) + n}") for n, s in enumerate(plan.column_sums)],
-        "blocks": form.blocks,
-        "sums_shape": f"[{form.steps * vector}][{form.threads}]" if plan.column_sums and teams > 1 else "",
-        "cluster_reduced": form.cluster_reduced,
-        "recompute_indices": form.recompute_indices,
-        "sums_at": [form.steps * vector * form.threads * sum(sizes[:n]) for n in range(len(sizes))],
-    }
-    texts: list[object] = [*plan.row_stores, fields["anchor"]]
+    anchor = spans.writer.expr(spans.anchor) if spans.anchor is not None and spans.shifted else ""
+    texts: list[object] = [*plan.row_stores, anchor]
     for p in plan.passes:
         texts += p.row
     for w in walks:
         texts += [*w.body.texts(), *(a.position for a in w.accumulators)]
     used = identifiers(texts)
-    index = unravel(rows, "r") if len(rows) > 1 else []
-    fields["row_index"] = [s for s in index if s.name in used]
-    fields["reads_row"] = fields["row"] in used or bool(fields["row_index"])
+    row = rows[0].name if len(rows) == 1 else "r"
+    row_index = [s for s in (unravel(rows, "r") if len(rows) > 1 else []) if s.name in used]
+    steps = _steps(form, spans, length, form.team * vector)
+    fields = RowsFields(
+        pointers=pointers,
+        index_type=_index_type(program, form, spans),
+        passes=walks,
+        last=plan.passes[-1],
+        row=row,
+        row_index=row_index,
+        inner_rows=inner_rows,
+        width=length or width,
+        position=_position(form, vector, spans.shifted),
+        partial=partial,
+        threads=form.threads,
+        vector=vector,
+        steps=steps,
+        items=form.steps * vector,
+        unroll=_unroll(form, steps),
+        cluster=form.cluster,
+        lanes=min(form.team, 32),
+        cached=_shared_values(form, places),
+        arrays=_register_values(plan, form),
+        shared_states=[a for w in walks for a in w.accumulators] if form.team > 32 else [],
+        state_dims=(2, form.threads // 32) if turns else (form.threads // 32,),
+        state_slot="[slot]" if turns else "",
+        last_merge=_last_merge(walks),
+        reuses_states=again and not turns,
+        sums=[(s, f"y{len(program.stores) + n}") for n, s in enumerate(plan.column_sums)],
+        sums_shape=f"[{form.steps * vector}][{form.threads}]" if plan.column_sums and teams > 1 else "",
+        cluster_reduced=form.cluster_reduced,
+        team=form.team,
+        teams=teams,
+        warps=form.team // 32,
+        guarded=1 < form.team < form.threads,
+        reads_row=row in used or bool(row_index),
+        unaligned_rows=spans.anchor is not None,
+        anchor=anchor,
+        row_stores=plan.row_stores,
+        blocks=form.blocks,
+        recompute_indices=form.recompute_indices,
+        sums_at=[form.steps * vector * form.threads * sum(sizes[:n]) for n in range(len(sizes))],
+    )
     if program.column_sums:
         each = form.cluster * form.cluster_reduced
         launch = Launch(form.threads, extent=1, scale=1, per_block=1, shared=form.shared, cluster=each)
@@ -389,9 +382,15 @@ def _inner_fields(
     return fields, launch
 
 
-def _outer_fields(
-    program: ScalarProgram, plan: PassPlan, form: LaunchConfig, spans: SpanBuilder, rows: list[Var], length: str
-) -> tuple[dict[str, Any], Launch]:
+def _columns_fields(
+    program: ScalarProgram,
+    plan: PassPlan,
+    form: LaunchConfig,
+    spans: SpanBuilder,
+    rows: list[Var],
+    length: str,
+    pointers: list[Pointer],
+) -> tuple[ColumnsFields, Launch]:
     """Rows that are neighbours in memory: a thread has a span of them and every so many-th element."""
     vector, width = spans.vector, prod(v.extent for v in program.reduced)
     inner_rows = prod(v.extent for v in rows[1:])
@@ -399,7 +398,6 @@ def _outer_fields(
     column = program.reduced[0].name if single else "c"
     places = _cache_pointers(plan, form)
     after = unravel(program.reduced, column) if not single else []
-    each = form.team
     partial = bool(length) if not _has_dynamic_steps(form, length) else form.team > 1
     partial = partial or (not length and form.cluster * form.steps * form.team != width)
     accumulators = [a for w in plan.passes for a in w.accumulators]
@@ -428,38 +426,50 @@ def _outer_fields(
             )
         )
     last = spans.row_body(plan.passes[-1].row_scalars, stored)
-    fields = _common_fields(program, plan, form, spans, walks, places, length, each) | {
-        "row_spans": form.row_spans,
-        "down": form.team,
-        "inner_rows": inner_rows,
-        "row": f"{tile}_0" if len(rows) == 1 else "r",
-        "tile": tile,
-        "cluster": form.cluster,
-        "lanes": form.lanes,
-        "states_per_row": form.states_per_row,
-        "lane_stride": form.row_spans if form.lanes > 1 else 32,
-        "position": _position_down(form),
-        "partial": partial,
-        "state_shape": f"[{form.states_per_row}][{vector}][{form.row_spans}]",
-        "shared_states": accumulators if form.states_per_row > 1 else [],
-        "cluster_shape": f"[{vector}][{form.row_spans}]",
-        "cluster_states": accumulators if form.cluster > 1 else [],
-        "row_values": plan.row_values,
-        "after": last,
-        "after_inner": tile if tile in identifiers([*last.each, *last.scalar_stores]) else "",
-        "stores_rows": bool(stored),
-        "sums_shape": "",
-        "cluster_reduced": 1,
-        "reuses_states": form.states_per_row > 1 and sum(bool(w.accumulators) for w in walks) == 1,
-    }
+    after_inner = tile if tile in identifiers([*last.each, *last.scalar_stores]) else ""
     texts: list[object] = list(last.texts())
-    inner = bool(fields["after_inner"])
     for w in walks:
         texts += [*w.row_body.texts(), *w.body.texts(), *(a.position for a in w.accumulators)]
-        inner = inner or bool(w.inner or w.row_inner)
+    inner = bool(after_inner) or any(w.inner or w.row_inner for w in walks)
     used = identifiers(texts) | ({spans.base} if inner else set())
     index = unravel([*rows[:-1], Var(spans.base, spans.var.extent)], "r") if len(rows) > 1 else []
-    fields["row_index"] = [s for s in index if s.name in used]
+    steps = _steps(form, spans, length, form.team)
+    fields = ColumnsFields(
+        pointers=pointers,
+        index_type=_index_type(program, form, spans),
+        passes=walks,
+        last=plan.passes[-1],
+        row=f"{tile}_0" if len(rows) == 1 else "r",
+        row_index=[s for s in index if s.name in used],
+        inner_rows=inner_rows,
+        width=length or width,
+        position=_position_down(form),
+        partial=partial,
+        threads=form.threads,
+        vector=vector,
+        steps=steps,
+        items=form.steps * vector,
+        unroll=_unroll(form, steps),
+        cluster=form.cluster,
+        lanes=form.lanes,
+        cached=_shared_values(form, places),
+        arrays=_register_values(plan, form),
+        shared_states=accumulators if form.states_per_row > 1 else [],
+        state_dims=(form.states_per_row, vector, form.row_spans),
+        cluster_states=accumulators if form.cluster > 1 else [],
+        cluster_shape=f"[{vector}][{form.row_spans}]",
+        last_merge=_last_merge(walks),
+        reuses_states=form.states_per_row > 1 and sum(bool(w.accumulators) for w in walks) == 1,
+        tile=tile,
+        row_spans=form.row_spans,
+        down=form.team,
+        states_per_row=form.states_per_row,
+        lane_stride=form.row_spans if form.lanes > 1 else 32,
+        row_values=plan.row_values,
+        after=last,
+        after_inner=after_inner,
+        stores_rows=bool(stored),
+    )
     limit = max(1, 2048 // form.threads) * 8 if form.cluster == 1 else 0
     launch = Launch(
         form.threads, 0, inner_rows, form.row_spans * vector, limit, shared=form.shared, cluster=form.cluster
@@ -467,44 +477,46 @@ def _outer_fields(
     return fields, launch
 
 
-def _common_fields(
-    program: ScalarProgram,
-    plan: PassPlan,
-    form: LaunchConfig,
-    spans: SpanBuilder,
-    walks: list[PassFields],
-    places: dict[Scalar, str],
-    length: str,
-    each: int,
-) -> dict[str, Any]:
-    """What both forms have.
+# -- what both forms have
+
+
+def _steps(form: LaunchConfig, spans: SpanBuilder, length: str, each: int) -> str | int:
+    """C text of the steps of a walk.
 
     Args:
         length: C text of the number of elements, if that is an argument.
         each: elements that a step takes.
     """
+    if not _has_dynamic_steps(form, length):
+        return form.steps
     more = each - 1 + (spans.vector - 1 if spans.anchor is not None else 0)
-    steps = ""
-    if _has_dynamic_steps(form, length):
-        steps = f"({length} + {more}) / {each}" if more else length
+    return f"({length} + {more}) / {each}" if more else length
+
+
+def _unroll(form: LaunchConfig, steps: str | int) -> str:
+    """The pragma of the loop over the ``steps`` of a walk."""
+    return "HG_UNROLL" if form.steps <= form.unroll and steps == form.steps else f"#pragma unroll {form.unroll}"
+
+
+def _index_type(program: ScalarProgram, form: LaunchConfig, spans: SpanBuilder) -> str:
     width = prod(v.extent for v in program.reduced)
-    held = {s: place for s, place in form.storage.items() if place != "registers"}
     parts = form.partial_sum_rows(prod(v.extent for v in program.vars if v not in program.reduced), spans.writer.target)
-    return {
-        "threads": form.threads,
-        "demand": form.demand,
-        "width": length or width,
-        "vector": spans.vector,
-        "steps": steps or form.steps,
-        "items": form.steps * spans.vector,
-        "unroll": "HG_UNROLL" if form.steps <= form.unroll and not steps else f"#pragma unroll {form.unroll}",
-        "index_type": index_type([program], [parts * width] if program.column_sums else ()),
-        "passes": walks,
-        "last": plan.passes[-1],
-        "last_merge": max((n for n, w in enumerate(walks) if w.accumulators), default=-1),
-        "cached": [{"type": cached_type(s), "name": places[s], "offset": at} for s, at in held.items()],
-        "arrays": [(cached_type(s), plan.cache[s]) for s, place in form.storage.items() if place == "registers"],
-    }
+    return index_type([program], [parts * width] if program.column_sums else ())
+
+
+def _last_merge(walks: list[PassFields]) -> int:
+    """The number of the last walk that reduces anything, -1 if none does."""
+    return max((n for n, w in enumerate(walks) if w.accumulators), default=-1)
+
+
+def _shared_values(form: LaunchConfig, places: dict[Scalar, str]) -> list[CachedValue]:
+    """Values that are kept in shared memory."""
+    return [CachedValue(cached_type(s), places[s], at) for s, at in form.storage.items() if at != "registers"]
+
+
+def _register_values(plan: PassPlan, form: LaunchConfig) -> list[tuple[str, str]]:
+    """(type, array) of values that are kept in registers."""
+    return [(cached_type(s), plan.cache[s]) for s, place in form.storage.items() if place == "registers"]
 
 
 def _cache_pointers(plan: PassPlan, form: LaunchConfig) -> dict[Scalar, str]:

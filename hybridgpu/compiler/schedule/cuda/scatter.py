@@ -10,8 +10,9 @@ of their own), a block looks through theirs alone.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
-from typing import Any
+from typing import ClassVar
 
 import numpy as np
 
@@ -22,15 +23,17 @@ from ...ir.indexing import ZERO, Expr, IndirectIndex, Var, delinearize, lineariz
 from ...passes.reductions.scatter_cost import THREADS, ScatterConfig, ScatterWorkload, choose_config
 from ...primitives import TABLE
 from ...size_buckets import bucket
+from ..choice import ScatterChoice
 from ..index_set_splitting import live_scalars
-from ..kernel import CWriter, Launch, Statement, address, identifiers, unravel
+from ..kernel import CWriter, Launch, Statement, TemplateFields, address, identifiers, unravel
 from ..scalar import Scalar, ScalarProgram, Store
 from ..scatter_epilogue import Epilogue
 from ..transpose_tiling import unit_stride
 from .index_type import index_type
 from .map import contiguous, vector_body
+from .map_fields import RowPart
 
-__all__ = ["scatter_fields"]
+__all__ = ["ScatterFields", "scatter_fields"]
 
 
 @dataclass(frozen=True)
@@ -82,14 +85,62 @@ def _axes(program: ScalarProgram, store: Store) -> _Axes:
     )
 
 
+@dataclass(frozen=True, kw_only=True)
+class ScatterFields(TemplateFields):
+    """A scatter on CUDA.
+
+    Attributes:
+        index_type: of positions.
+        type, bits_suffix: of the table's elements in memory, and what is behind one that is copied as it is.
+        shared_type, shared_count: of its elements on chip; 0: as many as the launch says.
+        element: C text of element ``j`` of a thread's part of row ``r`` there.
+        block_setup: which rows and columns are a thread's, and which updates its block looks through.
+        has_idle_lanes: there may be threads without columns.
+        teams, vector: threads of a block that take a row each, and elements of an access.
+        before, fill: where the table's rows are before all updates ('' if nowhere), and C text of an element.
+        position_statements, row: what reads where update ``u`` goes, and C text of the row that it meets.
+        update, part: definitions of what an update brings, and what is done with it.
+        result, after: where a row goes, or what is made of it.
+    """
+
+    template: ClassVar[str] = "cuda/scatter.j2"
+    index_type: str
+    type: str
+    bits_suffix: str
+    shared_type: str
+    shared_count: int
+    element: str
+    block_setup: list[Statement]
+    has_idle_lanes: bool
+    teams: int
+    vector: int
+    before: str
+    fill: str
+    position_statements: list[Statement]
+    row: str
+    update: list[Statement]
+    part: RowPart
+    result: str
+    after: RowPart | None
+
+
 def scatter_fields(
-    program: ScalarProgram, writer: CWriter, scatter: Node, table: Node | None, fill: str, epilogue: Epilogue | None
-) -> tuple[dict[str, Any], Launch, tuple[int, int], dict[str, Any]]:
-    """Fields of the template, the launch, its extents, and what was chosen and why.
+    program: ScalarProgram,
+    writer: CWriter,
+    outputs: Sequence[Node],
+    scatter: Node,
+    table: Node | None,
+    fill: str,
+    epilogue: Epilogue | None,
+    why: str,
+) -> tuple[ScatterFields, Launch, tuple[int, int], ScatterChoice, int]:
+    """Fields of the template, the launch, its extents, what was chosen and why, and bytes of positions that are read again.
 
     Args:
+        outputs: the results.
         table: what is there before, in memory; None if that is ``fill`` everywhere.
         epilogue: what is made of the table's elements and stored instead of them.
+        why: what it does, in words.
     """
     (number,) = (k for k, s in enumerate(program.stores) if s.scattered)
     store, first = program.stores[number], program.vars[0]
@@ -123,43 +174,45 @@ def scatter_fields(
     inner_var = inner.name if inner.name in body.element_names else ""
     at = _row_address(writer, axes, store, {inner: base})
     used = body.names | identifiers([at]) | ({base} if inner_var else set())
-    after = (
-        epilogue.vector_fields(_element_value(element, scatter.dtype, as_bits), at, work.vector) if epilogue else None
+    after = epilogue.row_part(_element_value(element, scatter.dtype, as_bits), at, work.vector) if epilogue else None
+    fields = ScatterFields(
+        pointers=writer.pointer_list(outputs),
+        index_type=index_type([program, *([epilogue.program] if epilogue else [])]),
+        shared_type="unsigned short" if as_bits else scatter.dtype.compute,
+        shared_count=0 if form.shared_bytes(work) else form.row_capacity * form.lanes * work.vector,
+        block_setup=_block_setup(writer, axes, work, form, first, used),
+        has_idle_lanes=_has_idle_lanes(axes, work, form, first),
+        teams=form.teams,
+        vector=work.vector,
+        type=storage,
+        bits_suffix=".bits" if as_bits else "",
+        before=address(writer.pointers[table], at) if table else "",
+        fill=f"p.v[j]{'.bits' if as_bits else ''}" if table else f"{storage}({fill}).bits" if as_bits else fill,
+        element=element,
+        position_statements=[s for s in numbered if s.name in identifiers([*look, row])] + look,
+        row=row,
+        update=[s for s in numbered if s.name in used],
+        part=RowPart(body, inner_var),
+        result=address(f"y{number}", at),
+        after=after,
     )
-    fields: dict[str, Any] = {
-        "index_type": index_type([program, *([epilogue.program] if epilogue else [])]),
-        "shared_type": "unsigned short" if as_bits else scatter.dtype.compute,
-        "shared_count": 0 if form.shared_bytes(work) else form.row_capacity * form.lanes * work.vector,
-        "block_setup": _block_setup(writer, axes, work, form, first, used),
-        "has_idle_lanes": _has_idle_lanes(axes, work, form, first),
-        "teams": form.teams,
-        "vector": work.vector,
-        "type": storage,
-        "bits_suffix": ".bits" if as_bits else "",
-        "before": address(writer.pointers[table], at) if table else "",
-        "fill": f"p.v[j]{'.bits' if as_bits else ''}" if table else f"{storage}({fill}).bits" if as_bits else fill,
-        "element": element,
-        "position_statements": [s for s in numbered if s.name in identifiers([*look, row])] + look,
-        "row": row,
-        "update": [s for s in numbered if s.name in used],
-        "part": {"body": body, "inner_var": inner_var, "is_tiled": True},
-        "result": address(f"y{number}", at),
-        "after": after,
-    }
     blocks = form.blocks(work)
-    choice: dict[str, Any] = {"threads": THREADS, "vector": work.vector, "rows": form.rows, "blocks": blocks}
     scanned = _rescanned_bytes(looked, work, form)
-    if scanned:
-        choice["scanned"] = scanned
-    choice["why"] = (
-        f"a block has {form.rows} of {work.rows} rows on chip and looks through {form.positions_scanned(work):.0f} positions; "
-        f"{form.seconds * 1e6:.3g} us by the model"
+    choice = ScatterChoice(
+        threads=THREADS,
+        vector=work.vector,
+        rows=form.rows,
+        blocks=blocks,
+        scanned=scanned or None,
+        why=f"{why}: a block has {form.rows} of {work.rows} rows on chip and looks through "
+        f"{form.positions_scanned(work):.0f} positions; {form.seconds * 1e6:.3g} us by the model",
     )
     return (
         fields,
         Launch(THREADS, extent=1, scale=1, per_block=1, shared=form.shared_bytes(work)),
         (first.extent, blocks),
         choice,
+        scanned,
     )
 
 

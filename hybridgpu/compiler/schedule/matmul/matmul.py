@@ -15,13 +15,14 @@ from dataclasses import replace
 from math import prod
 from typing import TYPE_CHECKING, Any
 
-from ....core.dataclass import dataclass
+from ....core.dataclass import dataclass, field
 from ...ir.graph import Node
 from ...ir.indexing import Expr, Var, of_var, substitute
 from ...passes.fuse.group import Group, label
 from ...passes.materialize import as_strided, matrix_strides
 from ...primitives.views import strip_views
 from ...target import Target
+from ..choice import MatmulChoice
 from ..cuda.index_type import index_type
 from ..in_place import in_place_pairs
 from ..index_set_splitting import outer_breakpoint_axis
@@ -29,19 +30,21 @@ from ..kernel import (
     CWriter,
     Kernel,
     Launch,
+    StageableColumns,
     Statement,
+    TemplateFields,
     address,
-    elements_read,
     headers,
     identifiers,
     literal,
     summary,
-    traffic,
     unravel,
 )
 from ..prologue import PANEL_BYTES, ComputedOperand, Panel, computed_operand, loader, panel, panel_columns, panel_rows
 from ..runtime_args import dynamic_lengths, likely_dynamic, reduces_outermost
 from ..scalar import ScalarProgram
+from ..traffic import elements_read, traffic
+from .fields import ColumnSpan, CpuMatmulFields, CudaMatmulFields, ElementFields, Matrix, PatchFields
 
 if TYPE_CHECKING:
     from .config_cuda import MatmulConfig
@@ -49,68 +52,12 @@ if TYPE_CHECKING:
 __all__ = ["contiguous_along_k", "schedule_matmul"]
 
 _COMPUTED = ("left", "right")  #: names of operands that are computed as they are loaded
-_DYNAMIC = "hg::DYNAMIC"  #: in the place of a number that a product's function takes at run time
 
 
 def contiguous_along_k(dot: Node) -> bool:
     """True if neighbours of the right operand of ``dot`` are those along the sum."""
     found = matrix_strides(dot.inputs[1])
     return found is not None and found[0] == 1
-
-
-@dataclass(frozen=True)
-class Matrix:
-    """An operand: its pointer, the offset of the batch, strides along its two axes, in elements, and which are dynamic."""
-
-    pointer: str
-    offset: str
-    first: int
-    second: int
-    dynamic: tuple[bool, bool] = (False, False)
-
-    @property
-    def address(self) -> str:
-        return address(self.pointer, self.offset)
-
-    @property
-    def strides(self) -> tuple[str, str]:
-        """C text of both strides in a function's name."""
-        first, second = (
-            _DYNAMIC if dynamic else str(n) for dynamic, n in zip(self.dynamic, (self.first, self.second), strict=True)
-        )
-        return first, second
-
-    def with_dynamic(self, along: bool, across: bool) -> Matrix:
-        """The same, whose stride is dynamic that steps over an axis of a dynamic extent.
-
-        Args:
-            along, across: whether the extents of its first and second axis are dynamic.
-        """
-        return replace(
-            self, dynamic=(self.second == 1 != self.first and across, self.first == 1 != self.second and along)
-        )
-
-
-@dataclass(frozen=True)
-class ColumnSpan:
-    """Columns that one call of a product's function computes on the CPU: all of them, if none are made in panels.
-
-    Attributes:
-        begin, end: where such calls begin, and where they end, …
-        columns: … each of so many columns.
-        right: the right operand.
-        panel: what is computed of it first, if anything.
-        parameters: names of the row and the column that the function counts.
-        places: the product's variables in terms of these.
-    """
-
-    begin: int
-    end: int
-    columns: int
-    right: Matrix
-    panel: Panel | None
-    parameters: tuple[str, str]
-    places: list[Statement]
 
 
 @dataclass
@@ -136,6 +83,12 @@ class _Product:
     operands: list[Matrix]
     starts: list[str]
     stored_operands: list[Node]
+
+    @property
+    def element(self) -> tuple[str, str]:
+        """Type and name of an element of the product."""
+        assert self.program.contraction is not None
+        return self.dot.dtype.compute, self.writer.names[self.program.contraction]
 
     def prologue_operand(self, position: int, sum_along: bool) -> ComputedOperand:
         """How an operand is computed, neighbours along the sum being next to each other or not."""
@@ -165,28 +118,27 @@ def schedule_matmul(
     k = Var("k", dot.inputs[0].shape[-1])
     product = _Product(program, dot, writer, batch, m, n, k, dict(prologues or {}), [], [], [])
     outputs = [s.node for s in program.stores]
-    loops = _cpu_loops(product) if target.name == "cpu" else _cuda_loops(product, target, outputs)
+    loops = _cpu_loops(product, outputs) if target.name == "cpu" else _cuda_loops(product, target, outputs)
     loaded = [product.prologue_operand(position, True) for position in product.prologues]
     read, written = traffic(program, product.stored_operands, [x.elements_read for x in loaded])
     needed = dict.fromkeys(h for p in (program, *(x.program for x in loaded)) for h in headers(p))
     needed |= dict.fromkeys(loops.headers)
     if product.prologues:
-        loops.choice["prologue"] = _prologue_note(dot, product.prologues)
-    assert program.contraction is not None
+        loops.choice = replace(loops.choice, prologue=_prologue_note(dot, product.prologues))
     return Kernel(
         runtime_args=writer.runtime_args,
         kind="matmul",
         compile_cost=loops.compile_cost,
-        template=f"{target.name}/matmul.j2",
         summary=summary(members),
-        fields=loops.fields
-        | {"product": (dot.dtype.compute, writer.names[program.contraction]), "pointers": writer.pointer_list(outputs)},
+        fields=loops.fields,
         inputs=writer.inputs,
         outputs=outputs,
         extents=loops.extents,
         headers=(*needed, f"matmul_{target.name}.h"),
         members=members,
         launch=loops.launch,
+        matmul_config=loops.config,
+        stageable_columns=loops.stageable,
         choice=loops.choice,
         bytes_read=read,
         bytes_written=written,
@@ -199,14 +151,32 @@ def schedule_matmul(
 
 @dataclass
 class _Loops:
-    """What the template of a target needs; see :class:`Kernel`."""
+    """What a target's kernel is besides; see :class:`Kernel`."""
 
-    fields: dict[str, Any]
-    choice: dict[str, Any]
+    fields: TemplateFields
+    choice: MatmulChoice
     extents: tuple[int, ...]
     launch: Launch | None = None
     headers: tuple[str, ...] = ()
     compile_cost: int = 2
+    config: MatmulConfig | None = None
+    stageable: StageableColumns | None = None
+
+
+@dataclass
+class _Panels:
+    """The calls of a product's function, and the panels of operands that are computed between them; see the fields.
+
+    Attributes:
+        transposes: the loops of some panel turn operands in tiles.
+    """
+
+    left: Matrix
+    range: str
+    rows: tuple[str, str, str | int] | None = None
+    left_panel: Panel | None = None
+    spans: list[ColumnSpan] = field(default_factory=list)
+    transposes: bool = False
 
 
 def _lay_out_operands(p: _Product, row: Var, column: Var, constants: bool) -> None:
@@ -323,7 +293,7 @@ def _prologue_note(dot: Node, prologues: Mapping[int, Group]) -> str:
     return f"computes {' and '.join(found)} as it loads {'them' if len(prologues) > 1 else 'it'}"
 
 
-def _cpu_loops(p: _Product) -> _Loops:
+def _cpu_loops(p: _Product, outputs: Sequence[Node]) -> _Loops:
     """Panels of the operands that are made, and the calls between."""
     writer, dot, batch, m, n = p.writer, p.dot, p.batch, p.m, p.n
     depth, floats = p.k.extent, dot.dtype.short in ("f32", "f64")
@@ -349,46 +319,53 @@ def _cpu_loops(p: _Product) -> _Loops:
     outermost = not batch and reduces_outermost((left.first, left.second), (right.first, right.second), depth)
     dynamic = outermost and not p.prologues and form == "axpy"
     statements = _epilogue_statements(p)
-    fields: dict[str, Any] = {
-        "left": left,
-        "form": form,
-        "first": first,
-        "batch": [(v.name, v.extent) for v in batch],
-        "depth": 0 if dynamic or p.k in lengths else depth,
-        "terms": writer.runtime_args.reduction_length(depth) if dynamic and not words else "",
-        "statements": statements,
-        "panels": panels,
-    }
     lines = ("0", "lines" if panels else writer.extent(m)) if batch else ("begin", "end")
-    fields |= _panel_fields(p, lines, statements)
+    calls = _panels(p, lines, statements)
     if lengths:
-        fields["spans"] = [replace(s, columns=0) if n in lengths else s for s in fields["spans"]]
+        calls.spans = [replace(s, columns=0) if n in lengths else s for s in calls.spans]
+    terms = writer.runtime_args.reduction_length(depth) if dynamic and not words else ""
     if lengths or words:
         known = frozenset({p.k}) if dynamic else lengths
-        fields["terms"] = _shape_text(writer, fields["left"], fields["spans"][0].right, n, p.k, known)
+        terms = _shape_text(writer, calls.left, calls.spans[0].right, n, p.k, known)
+    fields = CpuMatmulFields(
+        pointers=writer.pointer_list(outputs),
+        product=p.element,
+        form=form,
+        first=first,
+        batch=[(v.name, v.extent) for v in batch],
+        depth=0 if dynamic or p.k in lengths else depth,
+        terms=terms,
+        left=calls.left,
+        range=calls.range,
+        rows=calls.rows,
+        left_panel=calls.left_panel,
+        spans=calls.spans,
+        statements=statements,
+        panels=panels,
+    )
     return _Loops(
         fields,
-        {"form": form},
+        MatmulChoice(form=form),
         (batch[0].extent, *([m.extent] if panels else [])) if batch else (m.extent,),
-        headers=("tile_cpu.h",) if fields["turns"] else (),
+        headers=("tile_cpu.h",) if calls.transposes else (),
         compile_cost=5 if form == "dots" and m.extent > 1 else 2,  # tiles, whose sums a compiler unrolls and orders
     )
 
 
-def _panel_fields(p: _Product, lines: tuple[str, str], statements: list[Statement]) -> dict[str, Any]:
+def _panels(p: _Product, lines: tuple[str, str], statements: list[Statement]) -> _Panels:
     """Panels of the operands that are made, and the calls between them; ``lines``: the rows to compute."""
     writer, prologues, dot, m, n = p.writer, p.prologues, p.dot, p.m, p.n
     depth, size = p.k.extent, dot.dtype.size
     used = identifiers(statements)
-    found: dict[str, Any] = {"rows": None, "range": ", ".join(lines), "turns": False}
+    found = _Panels(p.operands[0], ", ".join(lines))
     row, places = m.name, []
     if 0 in prologues:
         count = panel_rows(m.extent, depth, size)
-        left, turns = panel(p.prologue_operand(0, True), "left", writer, "from", "to", count)
+        found.left_panel, found.transposes = panel(p.prologue_operand(0, True), "left", writer, "from", "to", count)
         dynamic = "k" in writer.dynamic_axes
         each = writer.runtime_args.named("panel", count) if dynamic and count > 1 else count
-        found |= {"rows": (*lines, each), "left_panel": left, "range": "0, to - from", "turns": turns}
-        found["left"] = Matrix("left", "0", depth, 1, (dynamic, False))
+        found.rows, found.range = (*lines, each), "0, to - from"
+        found.left = Matrix("left", "0", depth, 1, (dynamic, False))
         row, places = "r", [Statement("Index", m.name, "from + r")]
     spans = [ColumnSpan(0, n.extent, n.extent, p.operands[1], None, (row, n.name), places)]
     if 1 in prologues:
@@ -410,11 +387,10 @@ def _panel_fields(p: _Product, lines: tuple[str, str], statements: list[Statemen
                     p.prologue_operand(1, False), "right", writer, "0", writer.extent(p.k), depth, part
                 )
                 matrix = Matrix("right", "0", width, 1)
-            found["turns"] |= turns
+            found.transposes |= turns
             spans.append(ColumnSpan(begin, end, width, matrix, right, (row, "c"), places))
-    for k, s in enumerate(spans):
-        spans[k] = replace(s, places=[p for p in s.places if p.name in used])
-    return found | {"spans": spans}
+    found.spans = [replace(s, places=[p for p in s.places if p.name in used]) for s in spans]
+    return found
 
 
 def _cuda_loops(p: _Product, target: Target, outputs: Sequence[Node]) -> _Loops:
@@ -430,60 +406,71 @@ def _cuda_loops(p: _Product, target: Target, outputs: Sequence[Node]) -> _Loops:
     sums = loads_along_k(form)
     places = ("line", "column") if form.rows else (None, None)
     batch = [v for v in p.batch if v.extent > 1]
-    fields: dict[str, Any] = {
-        "right": p.operands[1],
-        "form": form.name,
-        "starts": p.starts,
-        "batched": bool(batch),
-        "n": (n.name, n.extent),
-        "statements": _epilogue_statements(p),
-        "depth": 0 if dynamic else p.k.extent,
-        "terms": writer.runtime_args.reduction_length(p.k.extent) if dynamic else "",
-        "threads": form.threads,
-        "layers": form.layers,
-        "words": form.words,
-    }
+    statements = _epilogue_statements(p)
+    depth = f"(int){writer.runtime_args.reduction_length(p.k.extent)}" if dynamic else str(p.k.extent)
     computed = {k: p.prologue_operand(k, sums[k]) for k in p.prologues}
-    fields["loaders"] = [
+    loaders = [
         loader(x, _COMPUTED[k], writer, form.vectors[k], (m, n)[k], places[k], dynamic) for k, x in computed.items()
     ]
     sizes = [*(node.size for node in (*writer.inputs, dot)), *(s.extent_in_memory for s in p.program.stores)]
-    fields |= _element_fields(p, form, batch, fields) if not form.rows else _patch_fields(p, form, batch, fields)
-    fields["right_type"] = dot.inputs[1].dtype.storage
-    fields["index_type"] = index_type([p.program, *(x.program for x in computed.values())], sizes)
+    used = identifiers([*p.starts, *statements]).union(*(x.used for x in loaders))
+    whole_type = index_type([p.program, *(x.program for x in computed.values())], sizes)
+    pointers = writer.pointer_list(outputs)
+    fields: CudaMatmulFields
+    if form.rows:
+        at = (("line", m, f"e / {form.columns}"), ("column", n, f"e % {form.columns}"))
+        fields = PatchFields(
+            pointers=pointers,
+            index_type=whole_type,
+            product=p.element,
+            threads=form.threads,
+            batched=bool(batch),
+            arguments=[*_arguments(form), dot.dtype.compute],
+            starts=p.starts,
+            loaders=loaders,
+            depth=depth,
+            coordinates=[s for s in unravel(batch, "batch") if s.name in used],
+            statements=statements,
+            form=form.name,
+            patch=(form.rows, form.columns),
+            blocks=(-(-m.extent // form.rows), -(-n.extent // form.columns)),
+            lines=m.extent if batch else "n0",
+            columns=n.extent,
+            layers=form.layers,
+            words=form.words,
+            unroll=max(1, min(4, form.rows * form.columns // form.threads)),
+            place=[Statement("Index", v.name, f"{first} + {text}") for first, v, text in at if v.name in used],
+            right_type=dot.inputs[1].dtype.storage,
+        )
+    else:
+        axes = [*batch, m, n]
+        fields = ElementFields(
+            pointers=pointers,
+            index_type=whole_type,
+            product=p.element,
+            threads=form.threads,
+            batched=bool(batch),
+            arguments=[dot.dtype.compute, *_arguments(form)],
+            starts=p.starts,
+            loaders=loaders,
+            depth=depth,
+            coordinates=[s for s in unravel(axes, "e") if s.name in used],
+            statements=statements,
+            per_outer=prod(v.extent for v in axes[1:]),
+        )
     extents, launch = _grid(form, batch, m, n)
-    return _Loops(fields, _choice(form), extents, launch)
+    stageable = None if batch or loaders or dynamic else _stageable_columns(p, form)
+    return _Loops(fields, _choice(form), extents, launch, config=form, stageable=stageable)
 
 
-def _used_names(fields: dict[str, Any]) -> frozenset[str]:
-    """The variables that the statements of a form name."""
-    return identifiers([*fields["starts"], *fields["statements"]]).union(*(x.used for x in fields["loaders"]))
-
-
-def _element_fields(p: _Product, form: MatmulConfig, batch: list[Var], fields: dict[str, Any]) -> dict[str, Any]:
-    """What the template needs where a thread computes an element."""
-    used, axes = _used_names(fields), [*batch, p.m, p.n]
-    return {
-        "patch": None,
-        "per_outer": prod(v.extent for v in axes[1:]),
-        "arguments": [p.dot.dtype.compute, *_arguments(form)],
-        "coordinates": [s for s in unravel(axes, "e") if s.name in used],
-    }
-
-
-def _patch_fields(p: _Product, form: MatmulConfig, batch: list[Var], fields: dict[str, Any]) -> dict[str, Any]:
-    """What the template needs where a block computes rows and columns."""
-    used, m, n = _used_names(fields), p.m, p.n
-    places = (("line", m, f"e / {form.columns}"), ("column", n, f"e % {form.columns}"))
-    return {
-        "patch": (form.rows, form.columns),
-        "unroll": max(1, min(4, form.rows * form.columns // form.threads)),
-        "arguments": [*_arguments(form), p.dot.dtype.compute],
-        "blocks": (-(-m.extent // form.rows), -(-n.extent // form.columns)),
-        "lines": m.extent if batch else "n0",
-        "coordinates": [s for s in unravel(batch, "batch") if s.name in used],
-        "place": [Statement("Index", v.name, f"{first} + {text}") for first, v, text in places if v.name in used],
-    }
+def _stageable_columns(p: _Product, form: MatmulConfig) -> StageableColumns | None:
+    """What a block reads of the right operand, if that lies in one piece."""
+    right, depth = p.operands[1], p.k.extent
+    node = next(n for n, name in p.writer.pointers.items() if name == right.pointer)
+    line = depth * node.dtype.size
+    if form.name != "dots" or (right.first, right.second) != (1, depth):
+        return None
+    return StageableColumns(node, line, min(form.columns, p.n.extent) * line)
 
 
 def _arguments(form: MatmulConfig) -> list[str]:
@@ -504,16 +491,16 @@ def _grid(form: MatmulConfig, batch: list[Var], m: Var, n: Var) -> tuple[tuple[i
     return (outer,), Launch(form.threads, extent=0, scale=rest * down * across, per_block=1)
 
 
-def _choice(form: MatmulConfig) -> dict[str, Any]:
+def _choice(form: MatmulConfig) -> MatmulChoice:
     """The numbers, and the form in words."""
     patch = f" {form.rows} x {form.columns}" if form.rows else ""
     shape = {"product_element": "an element a thread"}.get(form.name, f"{form.name}{patch}")
-    return {
-        "form": form.name,
-        "rows": form.rows,
-        "columns": form.columns,
-        "threads": form.threads,
-        "layers": form.layers,
-        "vectors": list(form.vectors),
-        "why": f"{shape}, about {form.seconds * 1e6:.1f} us",
-    }
+    return MatmulChoice(
+        form=form.name,
+        rows=form.rows,
+        columns=form.columns,
+        threads=form.threads,
+        layers=form.layers,
+        vectors=list(form.vectors),
+        why=f"{shape}, about {form.seconds * 1e6:.1f} us",
+    )

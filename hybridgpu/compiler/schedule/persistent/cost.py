@@ -12,7 +12,9 @@ from ....core.dataclass import dataclass
 from ...cost import barrier_seconds, launch_seconds, node_operations, read_seconds, seconds
 from ...devices.gpu import GpuConstants
 from ...target import Target
-from ..kernel import Kernel
+from ..cuda.map_fields import MapFields
+from ..cuda.reduction_fields import RowsFields
+from ..kernel import FlatFields, Kernel
 from .grid_loops import Loop
 
 __all__ = [
@@ -131,19 +133,19 @@ def size_of(kernel: Kernel) -> tuple[str, int]:
     'any': it makes use of all threads; 'flat': likewise, an element each; 'own': others return at once; 'exact': there
     may be no others.
     """
-    launch, f = kernel.launch, kernel.fields
+    launch, f, config = kernel.launch, kernel.fields, kernel.matmul_config
     assert launch is not None
     threads = launch.threads
+    if isinstance(f, FlatFields):
+        return "flat", threads
     if kernel.kind == "foreach":
         return "any", threads
-    if kernel.kind == "map":
-        tiles = [p.is_tiled for p in f["parts"]]  # other parts walk with all threads
+    if isinstance(f, MapFields):
+        tiles = [p.is_tiled for p in f.parts]  # other parts walk with all threads
         return ("own" if all(tiles) else "exact" if any(tiles) else "any"), threads
-    if kernel.kind == "conv" or (kernel.kind == "matmul" and not f["patch"]):
-        return "flat", threads
-    if kernel.kind == "matmul":  # barriers of tiles are in matmul_cuda.h
-        return ("exact" if f["form"] == "tiles" else "own"), threads
-    if f.get("team") == 1:  # a thread a row, in a loop over the grid
+    if config is not None:  # barriers of tiles are in matmul_cuda.h
+        return ("exact" if config.name == "tiles" else "own"), threads
+    if isinstance(f, RowsFields) and f.team == 1:  # a thread a row, in a loop over the grid
         return ("exact" if launch.shared else "any"), threads
     return "own", threads
 

@@ -18,7 +18,8 @@ from ...primitives import TABLE
 from ...primitives.loop import Part, layout
 from ...primitives.views import RESHAPES, strip_views
 from ...target import Target
-from ..kernel import Kernel, Launch, elements_read_by_all
+from ..kernel import Kernel, Launch, TemplateFields
+from ..traffic import elements_read_by_all
 
 __all__ = ["Body", "GridLoop", "Loop", "loop_kernel", "phases_of", "why_no_kernel"]
 
@@ -194,9 +195,8 @@ def loop_kernel(node: Node, graph: Graph, kernels: Sequence[Kernel]) -> Kernel:
     counts = _elements_read(loop)
     return Kernel(
         kind="loop",
-        template="",
         summary="loop",
-        fields={},
+        fields=TemplateFields(pointers=()),
         inputs=list(dict.fromkeys(operands)),
         outputs=outputs,
         extents=(),

@@ -19,17 +19,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from heapq import heappop, heappush
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
-from ....core.dataclass import dataclass
-from ....core.dtypes import DType
+from ....core.dataclass import dataclass, field
 from ...cost import launch_seconds
 from ...devices.gpu import GpuConstants
 from ...ir.graph import Node
 from ...passes.fuse.group import Group
 from ...target import Target
-from ..kernel import Kernel, Launch, elements_read_by_all, summary
+from ..choice import PersistentChoice
+from ..cuda.reduction_fields import ReductionFields
+from ..kernel import Kernel, Launch, Pointer, TemplateFields, summary
 from ..matmul.config_cuda import kernel_and_library_seconds
+from ..traffic import elements_read_by_all
 from .cost import (
     Blocks,
     Estimate,
@@ -50,7 +52,7 @@ from .prefetch import StagedOperand, plan_prefetch
 if TYPE_CHECKING:
     from ...pass_context import PassContext
 
-__all__ = ["Parameter", "Step", "run"]
+__all__ = ["PersistentFields", "Section", "Step", "run"]
 
 _MAX_STEP_LAUNCHES = 4  #: launches that a step may take as long as
 _MAX_STEPS = 32  #: of a kernel: compilers take more than twice as long for twice the text
@@ -62,20 +64,6 @@ _MAX_HEAVY_BLOCK = 256  #: threads of a block with such a step, at most
 _STATIC_SHARED = GpuConstants.static_shared  #: bytes of shared memory that steps declare, at most
 
 Scheduled = list[tuple[Group, Kernel | None]]
-
-
-@dataclass(frozen=True)
-class Parameter:
-    """A pointer parameter. Only what no step writes may be read through caches that do not see other blocks' writes."""
-
-    name: str
-    dtype: DType
-    written: bool
-
-    @property
-    def declaration(self) -> str:
-        storage = self.dtype.storage
-        return f"{storage}* {self.name}" if self.written else f"const {storage}* HG_RESTRICT {self.name}"
 
 
 @dataclass(frozen=True)
@@ -115,6 +103,74 @@ class Step:
         """C text of the last arguments: its pieces of shared memory."""
         pool = f", *reinterpret_cast<{self.function}_::Pool*>(pool)" if self.uses_pool else ""
         return pool + (f", held + {self.staged.offset}" if self.staged else "")
+
+
+@dataclass(frozen=True)
+class Section:
+    """Phases of a kernel with steps: those of a loop, or some around loops.
+
+    Attributes:
+        loop: what the grid goes through again and again, if it does.
+        first: the number of the first phase.
+        phases: the steps of each.
+    """
+
+    loop: GridLoop | None
+    first: int
+    phases: list[list[Step]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PersistentFields(TemplateFields):
+    """A kernel whose steps are kernels.
+
+    Attributes:
+        threads: of a block.
+        cluster: blocks of the only cluster, 0 for a cooperative grid.
+        numbers: names of the runtime arguments.
+        prefetched: (pointer, bytes) of arrays that are fetched into the second-level cache at once.
+        steps: what it consists of, in the order in which they were scheduled.
+        loops: loops, by the first phase of each.
+        functions: texts of the steps' functions, each once (codegen/render.py).
+    """
+
+    template: ClassVar[str] = "cuda/graph.j2"
+    threads: int
+    cluster: int
+    numbers: list[str]
+    prefetched: list[tuple[str, str]]
+    steps: list[Step]
+    loops: dict[int, GridLoop]
+    functions: list[str] = field(default_factory=list)
+
+    @property
+    def sections(self) -> list[Section]:
+        """The phases, those of loops apart from those around them."""
+        found: list[Section] = []
+        end = -1  # of the loop that a phase is in
+        for at in range(1 + max(s.phase for s in self.steps)):
+            loop = self.loops.get(at)
+            if loop is not None or at >= end:
+                if loop is not None or not found or at == end:
+                    found.append(Section(loop, at, []))
+                end = at + loop.depth if loop is not None else -1
+            found[-1].phases.append([s for s in self.steps if s.phase == at])
+        return found
+
+    @property
+    def pools(self) -> list[str]:
+        """C text of the sizes of the steps' shared memory, each once."""
+        return list(dict.fromkeys(f"sizeof({s.function}_::Pool)" for s in self.steps if s.uses_pool))
+
+    @property
+    def staged(self) -> list[Step]:
+        """The steps whose blocks copy what they multiply with before they begin."""
+        return [s for s in self.steps if s.staged]
+
+    def with_functions(self, names: Sequence[str], texts: list[str]) -> PersistentFields:
+        """The same, with the functions' ``texts``, and the ``names`` of those of the steps."""
+        steps = [replace(s, function=name) for s, name in zip(self.steps, names, strict=True)]
+        return replace(self, steps=steps, functions=texts)
 
 
 def run(scheduled: Scheduled, ctx: PassContext) -> Scheduled:
@@ -180,6 +236,7 @@ def _with_loops(scheduled: Scheduled, target: Target, body: Body) -> tuple[Sched
 
 def _estimate(loop: Kernel, target: Target) -> Estimate:
     """What one kernel would save against starting a loop's kernels one by one, which no CUDA graph does."""
+    assert loop.loop is not None
     length, kernels = loop.loop.length, loop.loop.kernels
     found = compare(_in_phases([loop]), length * len(kernels), replace(target, replayed=False))
     products = [x for k in kernels for x in k.members if x.prim.name == "dot"]
@@ -211,13 +268,13 @@ def _why_no_member(kernel: Kernel, target: Target) -> str:
     """Why a kernel may not be part of another whatever it takes, '' if it may."""
     launch, f = kernel.launch, kernel.fields
     assert launch is not None
-    if f.get("cluster", 1) > 1:
+    if isinstance(f, ReductionFields) and f.cluster > 1:
         return "rows that several blocks share"
-    if f.get("cluster_reduced", 1) > 1:
+    if isinstance(f, ReductionFields) and f.cluster_reduced > 1:
         return "sums that several blocks put together"
     if kernel.kind == "scatter":
         return "a table that blocks own in parts"
-    if kernel.choice.get("read_again"):
+    if kernel.reread_bytes:
         return "rows that are read a second time"
     if launch.shared and launch.shared + _STATIC_SHARED > target.gpu.shared_bytes:
         return "more shared memory than steps have"
@@ -322,13 +379,14 @@ def _is_large(kernel: Kernel, target: Target) -> bool:
 
 def _is_register_heavy(kernel: Kernel) -> bool:
     """Whether a step's threads hold so much that there may not be many."""
-    if kernel.kind != "matmul" or kernel.fields["form"] != "axpy":
+    config = kernel.matmul_config
+    if config is None or config.name != "axpy":
         return False
     from ..matmul.config_cuda import axpy_words
 
-    deep, vector = kernel.choice["vectors"]
+    deep, vector = config.vectors
     dot = next(n for n in kernel.members if n.prim.name == "dot")
-    return axpy_words(kernel.choice["rows"], deep, vector, dot.dtype) >= _HEAVY_WORDS
+    return axpy_words(config.rows, deep, vector, dot.dtype) >= _HEAVY_WORDS
 
 
 def _block_size(kernels: Sequence[Kernel]) -> int | None:
@@ -338,14 +396,6 @@ def _block_size(kernels: Sequence[Kernel]) -> int | None:
         return threads
     # (a product whose own blocks are as large was chosen with that in view)
     return None if any(k.launch and k.launch.threads < threads and _is_register_heavy(k) for k in kernels) else threads
-
-
-def _uses_shared_memory(kernel: Kernel) -> bool:
-    """Whether a kernel declares shared memory."""
-    f = kernel.fields
-    if kernel.kind == "map":
-        return any(p.is_tiled for p in f["parts"])
-    return bool(f.get("shared_states") or f.get("sums_shape") or f.get("patch")) and kernel.kind != "foreach"
 
 
 # -- the choice
@@ -360,27 +410,30 @@ def _in_phases(kernels: Sequence[Kernel]) -> list[PhaseStep]:
     while waiting:
         behind: set[Node] = set()  # what loops compute that have not run, and what follows from it
         left: list[Kernel] = []
-        loops: list[Kernel] = []
+        loops: list[tuple[Loop, Kernel]] = []
         for k in waiting:
             if k.loop is None and not behind.intersection(k.inputs):
                 phase = max((ready.get(n, 0) for n in k.inputs), default=0)
                 found.append(PhaseStep(k, max(floor, phase)))
                 ready.update((n, found[-1].phase + 1) for n in k.outputs)
                 continue
-            together = k.loop is not None and not behind.intersection(k.inputs)
-            if together and all(k.loop.length == other.loop.length for other in loops):
-                loops.append(k)
+            if (
+                k.loop is not None
+                and not behind.intersection(k.inputs)
+                and all(k.loop.length == other.length for other, _ in loops)
+            ):
+                loops.append((k.loop, k))
             else:
                 left.append(k)
             behind.update(k.outputs)
         waiting = left
         if loops:
             floor = max((p.phase + 1 for p in found), default=0)
-            for k in loops:
-                pairs = zip(k.loop.kernels, k.loop.phases, strict=True)
-                found += [PhaseStep(inner, floor + phase, k.loop) for inner, phase in pairs]
-            floor += max(k.loop.depth for k in loops)
-            ready.update((n, floor) for k in loops for n in k.outputs)
+            for loop, _ in loops:
+                pairs = zip(loop.kernels, loop.phases, strict=True)
+                found += [PhaseStep(inner, floor + phase, loop) for inner, phase in pairs]
+            floor += max(loop.depth for loop, _ in loops)
+            ready.update((n, floor) for _, k in loops for n in k.outputs)
     return found
 
 
@@ -428,7 +481,7 @@ def _step(
     each = threads if how == "flat" else launch.per_block
     if each > 1:
         count = f"({count} + {each - 1}) / {each}"
-    pool = _uses_shared_memory(kernel)
+    pool = kernel.fields.uses_pool
     return Step(
         kernel=kernel,
         phase=placed.phase,
@@ -454,7 +507,10 @@ def _persistent_kernel(
     outputs = list(dict.fromkeys(n for k in kernels for n in k.outputs))
     written = set(outputs)
     inputs = list(dict.fromkeys(n for k in kernels for n in k.inputs if n not in written))
-    pointers = [Parameter(f"p{j}", n.dtype, n in written) for j, n in enumerate((*inputs, *outputs))]
+    # (only what no step writes may be read through caches that do not see other blocks' writes)
+    pointers = [
+        Pointer(f"p{j}", n.dtype, n in written, aliased=n in written) for j, n in enumerate((*inputs, *outputs))
+    ]
     name = {n: p.name for n, p in zip((*inputs, *outputs), pointers, strict=True)}
     held = 1 if blocks.cluster else blocks_held(placed, threads, target)
     grid = grid_blocks(placed, sizes, threads, blocks, target)
@@ -475,16 +531,16 @@ def _persistent_kernel(
     members = [m for k in kernels for m in k.members]
     return Kernel(
         kind="graph",
-        template="cuda/graph.j2",
         summary=summary(members),
-        fields={
-            "pointers": pointers,
-            "threads": threads,
-            "cluster": blocks.cluster,
-            "numbers": [f"n{j}" for j in range(len(number.values))],
-            "prefetched": far,
-            "loops": turns,
-        },
+        fields=PersistentFields(
+            pointers=pointers,
+            threads=threads,
+            cluster=blocks.cluster,
+            numbers=[f"n{j}" for j in range(len(number.values))],
+            prefetched=far,
+            steps=steps,
+            loops=turns,
+        ),
         inputs=inputs,
         outputs=outputs,
         extents=(*number.values, 1 if blocks.cluster else max_phase_blocks(placed, sizes, threads)),
@@ -500,17 +556,16 @@ def _persistent_kernel(
             cooperative=not blocks.cluster,
             cluster=blocks.cluster or 1,
         ),
-        choice={
-            "threads": threads,
-            "steps": [p.kernel.kind for p in placed],
-            **({"turns": [p.times for p in placed]} if turns else {}),
-            "barriers": barriers_of(placed),
-            "registers": registers_of(placed),
-            **({"cluster": blocks.cluster} if blocks.cluster else {}),
-            **({"ahead": ahead.figures} if ahead.figures else {}),
-            "why": f"{why}; {ahead} are fetched while the first phase runs" if ahead.figures else why,
-        },
+        choice=PersistentChoice(
+            threads=threads,
+            steps=[p.kernel.kind for p in placed],
+            turns=[p.times for p in placed] if turns else None,
+            barriers=barriers_of(placed),
+            registers=registers_of(placed),
+            cluster=blocks.cluster or None,
+            ahead=ahead.figures or None,
+            why=f"{why}; {ahead} are fetched while the first phase runs" if ahead.figures else why,
+        ),
         bytes_read=sum(n * node.dtype.size for node, n in read.items()),
         bytes_written=sum(k.bytes_written for k in kernels),
-        steps=steps,
     )

@@ -13,10 +13,7 @@ hundredth of it, and stay there anyway if little else runs between calls.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from math import prod
-from re import findall
-from typing import Any
+from collections.abc import Sequence
 
 from ....core.dataclass import dataclass, field
 from ... import cost
@@ -29,7 +26,6 @@ __all__ = ["Prefetch", "StagedOperand", "plan_prefetch"]
 
 _COPY_BYTES = GpuConstants.access_bytes  #: bytes that a thread copies at once
 _MAX_STAGED_BYTES = 64 << 10  #: bytes of shared memory for weights
-_MAX_STATE_BYTES = 16  #: bytes of the state of a reduction, at most
 
 
 @dataclass(frozen=True)
@@ -88,18 +84,19 @@ def plan_prefetch(
     near: dict[int, StagedOperand] = {}
     staged: set[Node] = set()
     if gpu.async_copies:
-        pools = max(map(_static_shared_bytes, kernels))
+        pools = max(k.fields.shared_bytes for k in kernels)
         room = min(gpu.shared_bytes, gpu.shared_total // held - gpu.system_shared) - pools - used
         room = min(room, _MAX_STAGED_BYTES)
         for k, kernel in enumerate(kernels):
-            found = _stageable_columns(kernel) if phases[k] and phases[k] not in phases[:k] else None
-            if found is None or found[0] in written or found[1].nbytes > room:
+            piece, config = kernel.stageable_columns, kernel.matmul_config
+            if piece is None or config is None or not phases[k] or phases[k] in phases[:k]:
                 continue
-            node, piece = found
+            if config.vectors[1] * piece.node.dtype.size % _COPY_BYTES or piece.node in written or piece.nbytes > room:
+                continue
             near[k] = StagedOperand(used, piece.line, piece.nbytes)
             used += piece.nbytes
             room -= piece.nbytes
-            staged.add(node)
+            staged.add(piece.node)
     return Prefetch(_l2_arrays(kernels, phases, seconds, written | staged, grid, target), near, used)
 
 
@@ -128,27 +125,3 @@ def _l2_arrays(
         if fresh and lines / min(grid, gpu.multiprocessors) * (gpu.prefetch_cycles / gpu.clock) < saved:
             far |= dict.fromkeys(fresh)
     return list(far)
-
-
-def _stageable_columns(kernel: Kernel) -> tuple[Node, StagedOperand] | None:
-    """The right operand of a product and what a block takes of it, if that lies in one piece."""
-    f: Mapping[str, Any] = kernel.fields
-    if kernel.kind != "matmul" or f["form"] != "dots" or f["batched"] or f["loaders"]:
-        return None
-    right, depth = f["right"], f["depth"]
-    node = next(n for n, p in zip(kernel.inputs, f["pointers"], strict=False) if p.name == right.pointer)
-    line = depth * node.dtype.size
-    if (right.first, right.second) != (1, depth) or kernel.choice["vectors"][1] * node.dtype.size % _COPY_BYTES:
-        return None
-    return node, StagedOperand(0, line, min(f["patch"][1], f["n"][1]) * line)
-
-
-def _static_shared_bytes(kernel: Kernel) -> int:
-    """Bytes of shared memory that a kernel declares, at most."""
-    f = kernel.fields
-    if kernel.kind == "matmul":
-        return int(f.get("words", 0)) * (8 if f["product"][0] in ("double", "long long", "unsigned long long") else 4)
-    if kernel.kind == "map":
-        return sum(_MAX_STATE_BYTES + t.count * 8 for p in f["parts"] if p.is_tiled for t in (*p.loads, *p.stores))
-    parts = f.get("shared_states") if kernel.kind in ("rows", "reduce") else None
-    return len(parts) * _MAX_STATE_BYTES * prod(map(int, findall(r"\d+", f["state_shape"]))) if parts else 0

@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Records that the templates of direct convolutions read."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+from ....core.dataclass import dataclass
+from ..kernel import FlatFields, Statement, TemplateFields
+from ..prologue import ImagePrologue
+from .pool_cuda import PoolingEpilogue
+
+if TYPE_CHECKING:
+    from .direct import Band, ConvShape
+
+__all__ = ["ConvFields", "CpuConvFields", "CudaConvFields"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConvFields(TemplateFields):
+    """What both targets read of a convolution.
+
+    Attributes:
+        x, w: C text of the operand and of the weights.
+        image: how the operand is computed, if it is not in memory.
+        axes: variables of the result.
+        shape: what the loops know.
+        product: type and name of an element of the convolution.
+        once, each: the epilogue: statements of a row (or some neighbours) and of each element.
+    """
+
+    x: str
+    w: str
+    image: ImagePrologue | None
+    axes: list[str]
+    shape: ConvShape
+    product: tuple[str, str]
+    once: list[Statement]
+    each: list[Statement]
+
+
+@dataclass(frozen=True, kw_only=True)
+class CpuConvFields(ConvFields):
+    """A convolution on the CPU.
+
+    Attributes:
+        band: how much of the result is computed together.
+        is_pointwise: the number of input channels is an argument.
+    """
+
+    template: ClassVar[str] = "cpu/conv.j2"
+    band: Band
+    is_pointwise: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class CudaConvFields(ConvFields, FlatFields):
+    """A convolution on CUDA.
+
+    Attributes:
+        index_type: of positions.
+        per_sample, per_thread: elements (or windows' lanes) of a sample, in units of what a thread computes.
+        channels: C text of the number of input channels.
+        sample_stride, channel_stride: of the operand, in elements, …
+        filter_stride, filter_channel_stride: … and of the weights.
+        coordinates: definitions from the position ``e`` of an element.
+        windows: the windows that results are reduced in, if they are.
+    """
+
+    template: ClassVar[str] = "cuda/conv.j2"
+    index_type: str
+    per_sample: int
+    per_thread: int
+    channels: str
+    sample_stride: int
+    channel_stride: int
+    filter_stride: int
+    filter_channel_stride: int
+    coordinates: list[Statement]
+    windows: PoolingEpilogue | None

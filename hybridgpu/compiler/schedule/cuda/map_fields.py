@@ -1,0 +1,185 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Records that the templates of CUDA's elementwise kernels read."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from ....core.dataclass import dataclass, field
+from ..kernel import Statement, TemplateFields, address, identifiers
+
+__all__ = ["LinearPart", "MapFields", "PartBody", "RowPart", "SharedTile", "TiledPart", "VectorAccess"]
+
+_MAX_SHARED_ELEMENT = 8  #: bytes of an element in shared memory, at most
+
+
+@dataclass(frozen=True)
+class VectorAccess:
+    """Neighbouring elements that travel in one access."""
+
+    name: str
+    type: str
+    pointer: str
+    offset: str
+
+    @property
+    def address(self) -> str:
+        return address(self.pointer, self.offset)
+
+
+@dataclass
+class PartBody:
+    """What a thread does for its elements: wide loads, statements once and for each, wide stores."""
+
+    loads: list[VectorAccess] = field(default_factory=list)
+    once: list[Statement] = field(default_factory=list)
+    each: list[Statement] = field(default_factory=list)
+    stores: list[VectorAccess] = field(default_factory=list)
+
+    @property
+    def element_names(self) -> frozenset[str]:
+        """Names that are used for each element."""
+        return identifiers(self.each)
+
+    @property
+    def names(self) -> frozenset[str]:
+        return identifiers([*self.once, *self.each, *(p.offset for p in (*self.loads, *self.stores))])
+
+
+@dataclass
+class LinearPart:
+    """A part that walks its elements in order.
+
+    Attributes:
+        suffix: of the names of its functions.
+        vector: elements of a thread.
+        tail: elements are left over that do not fill a thread.
+        coordinates: definitions from the position ``e`` of the first element.
+        element_coordinates: definitions for each element, from its position ``e + j``.
+        inner_var: the innermost variable, if each element needs it and it is ``inner_var_0 + j``.
+        scale, fixed_size: it has ``n0 * scale`` elements, or ``fixed_size``.
+        block_count: blocks that it takes, where parts share them.
+        load_coordinates: those of the coordinates that wide loads need.
+        unroll: steps of a thread whose wide loads are under way at once, where a part has a launch of its own.
+    """
+
+    suffix: str
+    vector: int
+    tail: bool
+    coordinates: list[Statement]
+    element_coordinates: list[Statement]
+    inner_var: str
+    body: PartBody
+    scale: int
+    fixed_size: int
+    block_count: str = ""
+    load_coordinates: list[Statement] = field(default_factory=list)
+    unroll: int = 1
+    is_tiled: ClassVar[bool] = False
+
+
+@dataclass(frozen=True)
+class SharedTile:
+    """An operand that passes through shared memory: ``array``, rows of ``pitch`` elements along ``across``.
+
+    Half precision lies there as it does in memory, in bits.
+    """
+
+    name: str
+    array: str
+    type: str
+    shared_type: str
+    pitch: int
+    address: str
+    count: int
+    bits_suffix: str  #: behind an element that is copied: half precision as it is
+
+
+@dataclass
+class TiledPart:
+    """A part that walks two axes in tiles.
+
+    Attributes:
+        vector: elements of one access.
+        steps: accesses of a thread in a tile of ``items`` accesses.
+        across, along: names of the variables; in the text their blocks begin at ``b`` and their number.
+        lanes_across, lanes_along: threads next to each other along an axis.
+        coordinates: definitions from the number of the tile.
+        count: C text of the number of tiles.
+        inside_across, inside_along: C text that tests whether neighbours along an axis are within the tensor.
+        loads, stores: operands through shared memory.
+        final_barrier: the tile may not be overwritten before all threads are here.
+    """
+
+    suffix: str
+    vector: int
+    steps: int
+    items: int
+    across: str
+    along: str
+    begin_across: str
+    begin_along: str
+    lanes_across: int
+    lanes_along: int
+    coordinates: list[Statement]
+    count: str
+    inside_across: str
+    inside_along: str
+    loads: list[SharedTile]
+    stores: list[SharedTile]
+    inner_var: str
+    body: PartBody
+    final_barrier: bool
+    block_count: str = ""
+    element_coordinates: ClassVar[tuple[Statement, ...]] = ()
+    is_tiled: ClassVar[bool] = True
+
+
+@dataclass(frozen=True)
+class RowPart:
+    """What a thread does with neighbours of a row that it has on chip.
+
+    Attributes:
+        body: for its elements.
+        inner_var: the innermost variable, if each element needs it.
+        begin: definitions before.
+        element_coordinates: definitions for each element: none, its position is known.
+    """
+
+    body: PartBody
+    inner_var: str
+    begin: list[Statement] = field(default_factory=list)
+    element_coordinates: ClassVar[tuple[Statement, ...]] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class MapFields(TemplateFields):
+    """An elementwise kernel on CUDA.
+
+    Attributes:
+        parts: what its blocks walk.
+        index_type: of positions.
+        several: there are several parts, which share the blocks.
+        bounds: the macro that tells how many threads a block has.
+        held: blocks of a multiprocessor whose registers it may fill; 0: as the compiler wants.
+    """
+
+    template: ClassVar[str] = "cuda/map.j2"
+    parts: list[LinearPart | TiledPart]
+    index_type: str
+    several: bool
+    bounds: str
+    held: int
+
+    @property
+    def uses_pool(self) -> bool:
+        return any(p.is_tiled for p in self.parts)
+
+    @property
+    def shared_bytes(self) -> int:
+        return sum(
+            _MAX_SHARED_ELEMENT * (2 + t.count)
+            for p in self.parts
+            if isinstance(p, TiledPart)
+            for t in (*p.loads, *p.stores)
+        )

@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Traffic of kernels: how many elements of each array one run reads."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+
+from ..ir.graph import Node
+from ..ir.indexing import Expr
+from .kernel import Kernel
+from .scalar import ScalarProgram
+
+__all__ = ["elements_read", "elements_read_by_all", "traffic"]
+
+
+def traffic(
+    program: ScalarProgram, whole: Sequence[Node] = (), also: Sequence[dict[Node, int]] = ()
+) -> tuple[int, int]:
+    """Bytes read and written by one run: every element of every array once that is touched at all.
+
+    ``whole`` are arrays that are read from end to end besides, ``also`` says how many elements of arrays are.
+    """
+    read = sum(n * node.dtype.size for node, n in elements_read(program, whole, also).items())
+    return read, sum(store.node.type.nbytes for store in program.stores)
+
+
+def elements_read_by_all(kernels: Iterable[Kernel]) -> dict[Node, int]:
+    """Elements that one launch of all ``kernels`` reads of each input, see :attr:`Kernel.elements_read`."""
+    found: dict[Node, int] = {}
+    for k in kernels:
+        for node, count in k.elements_read.items():
+            found[node] = min(node.size, found.get(node, 0) + count)
+    return found
+
+
+def elements_read(
+    program: ScalarProgram, whole: Sequence[Node] = (), also: Sequence[dict[Node, int]] = ()
+) -> dict[Node, int]:
+    """Elements of each array that one run reads; see :func:`traffic`."""
+    found: dict[Node, int] = {node: node.size for node in whole}
+    for s in program.scalars:
+        if s.op == "load":
+            assert s.node is not None and s.offset is not None
+            found[s.node] = min(s.node.size, found.get(s.node, 0) + _distinct_offsets(s.offset))
+    for more in also:
+        for node, n in more.items():
+            found[node] = min(node.size, found.get(node, 0) + n)
+    return found
+
+
+def _distinct_offsets(offset: Expr) -> int:
+    """The number of different values of ``offset``: fewer than points where windows overlap."""
+    if not offset.affine:  # read at run time, or taken apart: as many as there are points, at most
+        return math.prod(v.extent for v in offset.vars)
+    count, span = 1, 0
+    cluster: list[tuple[int, int]] = []  # (step, extent) that interleave
+    for step, extent in sorted((abs(c), a.high - a.low + 1) for a, c in offset.terms):
+        if step > span:
+            count, span, cluster = count * _distinct_sums(tuple(cluster)), 0, []
+        span += step * (extent - 1)
+        cluster.append((step, extent))
+    return count * _distinct_sums(tuple(cluster))
+
+
+@lru_cache(4096)  # the elements of a window differ in a constant only
+def _distinct_sums(cluster: tuple[tuple[int, int], ...]) -> int:
+    """The number of different sums of a multiple of each step."""
+    points = math.prod(extent for _, extent in cluster)
+    if len(cluster) < 2 or points > 1 << 20:
+        return points
+    values = {0}
+    for step, extent in cluster:
+        values = {v + step * k for v in values for k in range(extent)}
+    return len(values)

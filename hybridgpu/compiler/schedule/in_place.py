@@ -45,7 +45,7 @@ def in_place_pairs_reduction(program: ScalarProgram, plan: PassPlan) -> list[Pai
             if s.op == "load" and s.node is not None and not (s in plan.cache and s in walked):
                 read[s.node] = at
         walked.update(walk.scalars)
-        kept = {place for place, _ in walk.cache_writes}  # values that wait where results will lie
+        kept = {s.name for s in walk.cache_writes}  # values that wait where results will lie
         for k, store in enumerate(program.stores):
             if k in walk.targets or plan.writer.store_address(k, store) in kept:
                 written.setdefault(k, at)

@@ -8,8 +8,7 @@ Nothing here is more than a scalar expression: loops, loads and stores are writt
 from __future__ import annotations
 
 import math
-import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -77,11 +76,16 @@ class Pointer:
 
 @dataclass(frozen=True)
 class Statement:
-    """``const TYPE name = text;``, or a store when ``type`` is empty."""
+    """``const TYPE name = text;``, or a store when ``type`` is empty.
+
+    Attributes:
+        variables: the loop variables that it names, if the writer knows: of others no definition is needed.
+    """
 
     type: str
     name: str
     text: str
+    variables: frozenset[str] = frozenset()
 
     def __str__(self) -> str:
         return f"const {self.type} {self.name} = {self.text};" if self.type else f"{self.name} = {self.text};"
@@ -250,6 +254,7 @@ class CWriter:
         default_factory=dict
     )  #: loads from and stores to a copy: its element
     count: int = 0  #: names given to scalars
+    printed: set[str] = field(default_factory=set)  #: loop variables in what was printed since the last statement
     bit_copied: set[Scalar] = field(default_factory=set)  #: those held as they are in memory
     result_prefix: str = "y"  #: what names of pointers to results begin with
     runtime_args: RuntimeArgs = field(default_factory=RuntimeArgs)
@@ -386,7 +391,9 @@ class CWriter:
 
     def atom(self, atom: Any) -> str:
         if isinstance(atom, Var):
-            return self.renamed.get(atom, atom.name)
+            name = self.renamed.get(atom, atom.name)
+            self.printed.add(name)
+            return name
         if isinstance(atom, IndirectIndex):
             return f"(Index){self.names[atom.value]}"
         inner, by = self.expr(atom.expr), str(atom.by)
@@ -449,6 +456,7 @@ class CWriter:
         """The statement that computes ``s``; None for constants and reductions."""
         if s.op in ("const", "reduction"):
             return None
+        self.printed.clear()
         if s.op == "load":
             text = self.load_text(s)
         elif s.op == "index":
@@ -461,7 +469,17 @@ class CWriter:
             text = f"{self.names[s.args[0]]} ? {self.select_arm(s, 1)} : {self.select_arm(s, 2)}"
         else:
             text = self.arithmetic(s)
-        return Statement(self.c_type(s), self.names[s], text)
+        return Statement(self.c_type(s), self.names[s], text, self.variables())
+
+    def variables(self) -> frozenset[str]:
+        """The loop variables in what was printed since this was asked before, or a statement begun."""
+        found = frozenset(self.printed)
+        self.printed.clear()
+        return found
+
+    def store(self, target: str, value: str) -> Statement:
+        """A store to ``target``, which was just printed."""
+        return Statement("", target, value, self.variables())
 
     def c_type(self, s: Scalar) -> str:
         """The C type that holds ``s``."""
@@ -520,9 +538,9 @@ def unravel(variables: Sequence[Var], source: str) -> list[Statement]:
     return out[::-1]
 
 
-def identifiers(statements: Sequence[object]) -> frozenset[str]:
-    """Every identifier in the text of some statements: what is not among them need not be defined."""
-    return frozenset(re.findall(r"[A-Za-z_]\w*", " ".join(map(str, statements))))
+def variables_of(statements: Iterable[Statement]) -> frozenset[str]:
+    """The loop variables that statements name: others need not be defined."""
+    return frozenset[str]().union(*(s.variables for s in statements))
 
 
 def summary(nodes: Sequence[Node]) -> str:

@@ -19,7 +19,7 @@ from ..passes.fuse.group import Group
 from .collapse_axes import can_collapse
 from .cpu.loop_nests import Loop, build_loops, has_transposes
 from .index_set_splitting import bit_copies
-from .kernel import CWriter, Statement, headers, identifiers
+from .kernel import CWriter, Statement, headers, variables_of
 from .scalar import Scalar, ScalarProgram, operand_program
 from .traffic import elements_read
 from .transpose_tiling import unit_stride
@@ -320,8 +320,8 @@ class Loader:
 
     @property
     def used(self) -> frozenset[str]:
-        """The names it mentions."""
-        return identifiers([*self.once, *self.each, *(p.offset for p in self.wide_loads)])
+        """The loop variables that it names."""
+        return variables_of([*self.once, *self.each]).union(*(p.variables for p in self.wide_loads))
 
 
 def loader(
@@ -364,16 +364,18 @@ def loader(
         if _is_wide_load(s, inner, vector):
             assert s.node is not None and s.offset is not None
             mine.renamed = {inner: first}
+            mine.printed.clear()
+            place = mine.address_text(s.offset)
             packs.append(
-                VectorAccess(f"p{len(packs)}", s.node.dtype.storage, mine.pointers[s.node], mine.address_text(s.offset))
+                VectorAccess(f"p{len(packs)}", s.node.dtype.storage, mine.pointers[s.node], place, mine.variables())
             )
             mine.renamed = {}
             each.append(Statement(mine.c_type(s), mine.names[s], mine.as_stored(s, f"{packs[-1].name}.v[j]")))
         elif statement := mine.statement(s):
             (each if inner in s.vars else once).append(statement)
     each.append(Statement("", mine.as_stored(store.value, "made.v[j]"), mine.names[store.value]))
-    if inner.name in identifiers(each):
-        each.insert(0, Statement("Index", inner.name, f"{first} + j"))
+    if inner.name in variables_of(each):
+        each.insert(0, Statement("Index", inner.name, f"{first} + j", frozenset({first})))
     called = {v: first if v is inner else v.name for v in (line, depth)}
     found = Loader(name, store.node.dtype.storage, vector, ("r", called[depth]), packs, once, each)
     if start is not None and called[line] in found.used:

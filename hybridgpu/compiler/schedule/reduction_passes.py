@@ -9,6 +9,7 @@ and cached on chip where it is not, or where the last walk's result is going to 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import prod
 
 from ...core.dataclass import dataclass, field
@@ -36,6 +37,7 @@ class Accumulator:
         first: the position of the first element that a walk reaches.
         increasing: True if positions only grow on the way.
         result, result_type: the reduced value.
+        variables: loop variables in the position.
     """
 
     name: str
@@ -49,6 +51,7 @@ class Accumulator:
     increasing: bool
     result: str
     result_type: str
+    variables: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -93,7 +96,7 @@ class Pass:
 
     Attributes:
         row, each: statements of the row, and of every element.
-        cache_writes: (cache, value) pairs written to the row's cache.
+        cache_writes: stores to the row's cache.
         stores: full-size stores.
         accumulators: reductions that end with the walk.
         sums: those over all rows that take in elements of the walk.
@@ -113,7 +116,7 @@ class Pass:
 
     row: list[Statement] = field(default_factory=list)
     each: list[Statement] = field(default_factory=list)
-    cache_writes: list[tuple[str, str]] = field(default_factory=list)
+    cache_writes: list[Statement] = field(default_factory=list)
     stores: list[Statement] = field(default_factory=list)
     accumulators: list[Accumulator] = field(default_factory=list)
     sums: list[ColumnSum] = field(default_factory=list)
@@ -143,7 +146,7 @@ class PassPlan:
     Attributes:
         passes: the walks, and at the end one more whose row statements follow the last walk.
         row_stores: stores of one value a row.
-        cache, cache_text: the cache of a scalar that later walks need again, and its element.
+        cache, cache_text: the cache of a scalar that later walks need again, and the store to its element.
         cache_buffers: (type, name) of the caches that have memory of their own.
         row_values: (type, name) of row values that outlive the block that computes them.
         column_sums, full_reductions: all sums and totals over all rows, and …
@@ -173,10 +176,10 @@ class PassPlan:
             self.phase[s] = before + (1 if s in self.reduction_of else 0)
         self.passes: list[Pass] = []
         self.cache: dict[Scalar, str] = {}
-        self.cache_text: dict[Scalar, str] = {}
+        self.cache_text: dict[Scalar, Statement] = {}
         self.cache_buffers: list[tuple[str, str]] = []
         self.row_stores = [
-            Statement("", writer.store_address(k, s), writer.names[s.value])
+            writer.store(writer.store_address(k, s), writer.names[s.value])
             for k, s in enumerate(program.stores)
             if not self.is_after_last_row(s) and not self.is_full_store(s.value, s.offset.vars)
         ]
@@ -236,7 +239,10 @@ class PassPlan:
             order = self._pass_order(taken + [s for s, _ in stores], computed)
             for s in order:
                 if s in self.cache and s in computed:
-                    statement: Statement | None = Statement(s.dtype.compute, self.writer.names[s], self.cache_text[s])
+                    home = self.cache_text[s]
+                    statement: Statement | None = Statement(
+                        s.dtype.compute, self.writer.names[s], home.name, home.variables
+                    )
                 else:
                     statement = self.writer.statement(s)
                     first.setdefault(s, walk)
@@ -245,7 +251,7 @@ class PassPlan:
                     walk.each.append(statement)
             walk.accumulators = [self._accumulator(r) for r in reductions]
             walk.sums = [self.column_sums[self.program.column_sums.index(r)] for r in sums.get(k, ())]
-            walk.stores = [Statement("", text.name, self._store_operand(s)) for s, text in stores]
+            walk.stores = [replace(text, text=self._store_operand(s)) for s, text in stores]
             walk.scalars, walk.reductions = order, reductions
             walk.targets = [
                 n
@@ -255,8 +261,8 @@ class PassPlan:
             walks.append(order + taken + [s for s, _ in stores])
             computed.update(order)
             self.passes.append(walk)
-        for s, place in self.cache_text.items():
-            first[s].cache_writes.append((place, self.writer.names[s]))
+        for s, home in self.cache_text.items():
+            first[s].cache_writes.append(home)
         self._connect_row_values(rows, walks)
 
     def _store_operand(self, s: Scalar) -> str:
@@ -272,7 +278,7 @@ class PassPlan:
             by_phase.setdefault(self.phase[r.operand], ([], []))[0].append(r)
         for k, store in enumerate(self.program.stores):
             if self.is_full_store(store.value, store.offset.vars):
-                text = Statement("", self.writer.store_address(k, store), self.writer.names[store.value])
+                text = self.writer.store(self.writer.store_address(k, store), self.writer.names[store.value])
                 by_phase.setdefault(self.phase[store.value], ([], []))[1].append((store.value, text))
         return [by_phase.get(k, ([], [])) for k in range(max(by_phase, default=-1) + 1)]
 
@@ -319,13 +325,13 @@ class PassPlan:
                 stack += [] if s.op == "reduction" else operands_of(s)
         return [s for s in self.program.scalars if s in needed]
 
-    def _result_slots(self, last: int) -> list[tuple[str, str]]:
-        """(type, place) of elements that only the last walk writes."""
+    def _result_slots(self, last: int) -> list[tuple[str, Statement]]:
+        """(type, store) of elements that only the last walk writes."""
         if self.result_axis is None:
             return []
         points = prod(v.extent for v in self.program.vars)
         return [
-            (s.node.dtype.storage, self.writer.store_address(k, s))
+            (s.node.dtype.storage, self.writer.store(self.writer.store_address(k, s), ""))
             for k, s in enumerate(self.program.stores)
             if self.is_full(s.value) and self.phase[s.value] == last and s.node.size == points
             if s in self.writer.tile_elements or s.offset.coefficient(self.result_axis) == 1
@@ -339,10 +345,10 @@ class PassPlan:
         home = next((h for h in self.result_slots if h[0] == s.dtype.compute), None)
         if home is not None:
             self.result_slots.remove(home)
-            self.cache_text[s] = home[1]
+            self.cache_text[s] = replace(home[1], text=self.writer.names[s])
         elif self.has_buffers:
             self.cache_buffers.append((s.dtype.compute, name))
-            self.cache_text[s] = f"{name}[{self.cache_index}]"
+            self.cache_text[s] = Statement("", f"{name}[{self.cache_index}]", self.writer.names[s])
         else:
             return False
         self.cache[s] = name
@@ -397,18 +403,21 @@ class PassPlan:
         last = self.program.reduced[-1]
         step = r.position.coefficient(last) if is_arg else 0
         origin = r.position + of_var(last) * -step + of_var(Var("at", last.extent)) * step
+        position = self.writer.expr(r.position) if is_arg else ""
+        variables = self.writer.variables() if is_arg else frozenset[str]()
         return Accumulator(
             f"a{self.program.reductions.index(r)}",
             COMBINE[name],
             r.operand.dtype.compute,
             self.writer.names[r.operand],
-            self.writer.expr(r.position) if is_arg else "",
+            position,
             step,
             self.writer.expr(origin) if is_arg else "",
             r.position.const if is_arg else 0,
             is_arg and _is_increasing(r.position, self.program.reduced),
             self.writer.names[r.result],
             r.result.dtype.compute,
+            variables,
         )
 
     def _connect_row_values(self, rows: list[list[Scalar]], walks: list[list[Scalar]]) -> None:

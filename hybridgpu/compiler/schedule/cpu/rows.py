@@ -11,7 +11,7 @@ from ...devices.cpu import CpuConstants
 from ...ir.indexing import Expr, Var, of_var
 from ...size_buckets import MIN_LANE_ROWS, bucket, next_power_of_two
 from ..choice import ColumnsChoice, RowsChoice
-from ..kernel import CWriter, Pointer, address, identifiers
+from ..kernel import CWriter, Pointer, address, variables_of
 from ..reduction_passes import Accumulator, FullReduction, PassPlan
 from ..runtime_args import dynamic_row, dynamic_transposed
 from ..scalar import Scalar, ScalarProgram, Store
@@ -285,11 +285,11 @@ def columns_fields(
     for w in plan.passes:
         stores = plan.row_stores if w is plan.passes[-1] else []
         w.separate_blocks = w.cost > _MAX_SHARED_OPS
-        w.row_uses_tile = last.name in identifiers([*w.row, *stores]) or (
+        w.row_uses_tile = last.name in variables_of([*w.row, *stores]) or (
             w is plan.passes[-1] and bool(plan.full_reductions)
         )
-        w.each_uses_tile = last.name in identifiers(
-            [*w.each, *w.stores, *w.cache_writes, *(a.position for a in w.accumulators)]
+        w.each_uses_tile = last.name in variables_of([*w.each, *w.stores, *w.cache_writes]).union(
+            *(a.variables for a in w.accumulators)
         )
     width = prod(v.extent for v in program.reduced)
     ragged = tiles is not None and not tiles.run  # rows of a tile, whose length is dynamic
@@ -474,7 +474,7 @@ def _nontemporal_condition(
     last, first, writer = program.reduced[-1], rows[0], plan.writer
     if dynamic is last or (last.extent % size and not length) or (length and not uses_private_buffer(program)):
         return ""
-    waiting = {place for w in plan.passes for place, _ in w.cache_writes}
+    waiting = {s.name for w in plan.passes for s in w.cache_writes}
     found: list[Store] = []
     for w in plan.passes:
         for k, text in zip(w.targets, w.stores, strict=True):

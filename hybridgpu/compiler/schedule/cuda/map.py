@@ -21,7 +21,7 @@ from ...size_buckets import next_power_of_two
 from ...target import Target
 from ..choice import MapChoice
 from ..index_set_splitting import bit_copies, breakpoints, restrict
-from ..kernel import CWriter, Launch, Pointer, Statement, address, identifiers
+from ..kernel import CWriter, Launch, Pointer, Statement, address
 from ..scalar import Scalar, ScalarProgram
 from ..transpose_tiling import Tiling, bucketed_points, choose_tiling, unit_stride
 from .index_type import index_type
@@ -158,7 +158,7 @@ def _linear_part(program: ScalarProgram, writer: CWriter, suffix: str, first: Va
     scale = prod(v.extent for v in program.vars[1:])
     whole = 0 if runs else scale * program.vars[0].extent
     per_block = THREADS * vector
-    named = identifiers([p.offset for p in body.loads])
+    named = frozenset[str]().union(*(p.variables for p in body.loads))
     part = LinearPart(
         suffix,
         vector,
@@ -249,7 +249,8 @@ def vector_body(
 
     def pack(name: str, type: str, pointer: str, offset: Expr) -> VectorAccess:
         writer.renamed = {inner: base}
-        made = VectorAccess(name, type, pointer, writer.address_text(offset))
+        writer.printed.clear()
+        made = VectorAccess(name, type, pointer, writer.address_text(offset), writer.variables())
         writer.renamed = {}
         return made
 
@@ -274,6 +275,7 @@ def vector_body(
     direct = []
     for k, store in enumerate(program.stores):
         value = writer.names[store.value]
+        writer.printed.clear()
         if k in shared_elements:
             as_bits = store.node.dtype.is_half and store.value not in writer.bit_copied
             direct.append(
@@ -281,13 +283,13 @@ def vector_body(
             )
         elif store.scattered:
             place = writer.store_address(k, store)
-            direct.append(Statement("", place, writer.stored_value(store, place)))
+            direct.append(writer.store(place, writer.stored_value(store, place)))
         elif unit_stride(store.offset, inner) and aligned(store.offset, inner, vector):
             body.stores.append(pack(f"q{k}", store.node.dtype.storage, f"y{k}", store.offset))
             body.each.append(Statement("", writer.as_stored(store.value, f"q{k}.v[j]"), value))
         else:
             target = writer.as_stored(store.value, f"y{k}[{writer.address_text(store.offset)}]")
-            direct.append(Statement("", target, value))
+            direct.append(writer.store(target, value))
     body.each += direct
     return body
 
@@ -400,13 +402,17 @@ def _tiled_part(
 
     def tiled(name: str, pointer: str, node: Node, offset: Expr) -> SharedTile:
         writer.renamed = {across: f"{across.name}_0"}
+        writer.printed.clear()
         text = address(pointer, writer.address_text(offset))
         writer.renamed = {}
+        variables = writer.variables()
         array = f"s{len(loads) + len(stores)}"
         half = node.dtype.is_half
         held_as = "unsigned short" if half else node.dtype.storage
         size = plan.long * plan.pitch
-        return SharedTile(name, array, node.dtype.storage, held_as, plan.pitch, text, size, ".bits" if half else "")
+        return SharedTile(
+            name, array, node.dtype.storage, held_as, plan.pitch, text, size, variables, ".bits" if half else ""
+        )
 
     for s in plan.tiles.loads:
         assert s.node is not None and s.offset is not None
@@ -417,7 +423,7 @@ def _tiled_part(
         stores.append(tiled(f"w{len(stores)}", f"y{k}", store.node, store.offset))
         held[k] = f"{stores[-1].array}[{element}]"
     body = vector_body(program, writer, along, f"{along.name}_0", plan.vector, held)
-    used = body.names | identifiers([t.address for t in (*loads, *stores)]) | set(begin.values())
+    used = body.names.union(begin.values(), *(t.variables for t in (*loads, *stores)))
     items = plan.wide * plan.long // plan.vector
     part = TiledPart(
         suffix=suffix,

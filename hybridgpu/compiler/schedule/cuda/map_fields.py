@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from ....core.dataclass import dataclass, field
-from ..kernel import Statement, TemplateFields, address, identifiers
+from ..kernel import Statement, TemplateFields, address, variables_of
 
 __all__ = ["LinearPart", "MapFields", "PartBody", "RowPart", "SharedTile", "TiledPart", "VectorAccess"]
 
@@ -21,6 +21,7 @@ class VectorAccess:
     type: str
     pointer: str
     offset: str
+    variables: frozenset[str] = frozenset()  #: loop variables in the offset
 
     @property
     def address(self) -> str:
@@ -38,12 +39,13 @@ class PartBody:
 
     @property
     def element_names(self) -> frozenset[str]:
-        """Names that are used for each element."""
-        return identifiers(self.each)
+        """Loop variables that are named for each element."""
+        return variables_of(self.each)
 
     @property
     def names(self) -> frozenset[str]:
-        return identifiers([*self.once, *self.each, *(p.offset for p in (*self.loads, *self.stores))])
+        """All loop variables that it names."""
+        return variables_of([*self.once, *self.each]).union(*(p.variables for p in (*self.loads, *self.stores)))
 
 
 @dataclass
@@ -92,6 +94,7 @@ class SharedTile:
     pitch: int
     address: str
     count: int
+    variables: frozenset[str]  #: loop variables in the address
     bits_suffix: str  #: behind an element that is copied: half precision as it is
 
 

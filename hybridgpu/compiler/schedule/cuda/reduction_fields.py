@@ -43,6 +43,11 @@ class PassFields:
     row_live_out: list[tuple[str, str]] = field(default_factory=list)
     live_in: list[tuple[str, str]] = field(default_factory=list)
 
+    @property
+    def variables(self) -> frozenset[str]:
+        """The loop variables that it names, but for statements of the row."""
+        return self.row_body.variables.union(self.body.variables, *(a.variables for a in self.accumulators))
+
 
 @dataclass(frozen=True)
 class CachedValue:

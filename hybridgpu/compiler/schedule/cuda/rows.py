@@ -13,7 +13,7 @@ from ...ir.types import tensor_type
 from ...size_buckets import length_bucket, next_power_of_two
 from ..choice import ReductionChoice
 from ..in_place import in_place_pairs_reduction
-from ..kernel import CWriter, Kernel, Launch, Pointer, headers, identifiers, summary, unravel
+from ..kernel import CWriter, Kernel, Launch, Pointer, headers, summary, unravel, variables_of
 from ..reduction_passes import PassPlan
 from ..row_reciprocals import stored_divisions
 from ..runtime_args import reduces_batch_axis
@@ -301,9 +301,9 @@ def _rows_fields(
     walks = []
     for walk in plan.passes[:-1]:
         block = spans.pass_body(plan, walk, places, f"step * {vector} + j", form.team * vector)
-        inside = identifiers([*block.each, *block.scalar_stores, *(a.position for a in walk.accumulators)])
+        inside = block.element_variables.union(*(a.variables for a in walk.accumulators))
         inner = spans.var.name if spans.var.name in inside or spans.anchor is not None else ""
-        used = inside | identifiers(list(block.texts())) | ({spans.base} if inner else set())
+        used = inside | block.variables | ({spans.base} if inner else set())
         index = [c for c in after if c.name in used]
         walks.append(
             PassFields(
@@ -321,13 +321,10 @@ def _rows_fields(
     again = form.team > 32 and sum(bool(w.accumulators) for w in walks) == 1
     sizes = [max(4, r.operand.dtype.size) for r in program.column_sums]
     turns = again and form.cluster > 1 and bool(plan.column_sums)  # barriers of a cluster are dear
+    spans.writer.printed.clear()
     anchor = spans.writer.expr(spans.anchor) if spans.anchor is not None and spans.shifted else ""
-    texts: list[object] = [*plan.row_stores, anchor]
-    for p in plan.passes:
-        texts += p.row
-    for w in walks:
-        texts += [*w.body.texts(), *(a.position for a in w.accumulators)]
-    used = identifiers(texts)
+    used = variables_of([*plan.row_stores, *(s for p in plan.passes for s in p.row)]) | spans.writer.variables()
+    used = used.union(*(w.variables for w in walks))
     row = rows[0].name if len(rows) == 1 else "r"
     row_index = [s for s in (unravel(rows, "r") if len(rows) > 1 else []) if s.name in used]
     steps = _steps(form, spans, length, form.team * vector)
@@ -407,8 +404,8 @@ def _columns_fields(
     for walk in plan.passes[:-1]:
         block = spans.pass_body(plan, walk, places, f"step * {vector} + j", form.threads * vector)
         before = spans.row_body(walk.row_scalars, [])
-        inside = identifiers([*block.each, *block.scalar_stores, *(a.position for a in walk.accumulators)])
-        used = inside | identifiers(list(block.texts()))
+        inside = block.element_variables.union(*(a.variables for a in walk.accumulators))
+        used = inside | block.variables
         index = [c for c in after if c.name in used]
         walks.append(
             PassFields(
@@ -417,7 +414,7 @@ def _columns_fields(
                 first=column if partial or index or column in used else "",
                 coordinates=index,
                 inner=tile if tile in inside else "",
-                row_inner=tile if tile in identifiers(before.each) else "",
+                row_inner=tile if tile in variables_of(before.each) else "",
                 body=block,
                 accumulators=walk.accumulators,
                 row_live_in=walk.row_live_in,
@@ -426,12 +423,9 @@ def _columns_fields(
             )
         )
     last = spans.row_body(plan.passes[-1].row_scalars, stored)
-    after_inner = tile if tile in identifiers([*last.each, *last.scalar_stores]) else ""
-    texts: list[object] = list(last.texts())
-    for w in walks:
-        texts += [*w.row_body.texts(), *w.body.texts(), *(a.position for a in w.accumulators)]
+    after_inner = tile if tile in last.element_variables else ""
     inner = bool(after_inner) or any(w.inner or w.row_inner for w in walks)
-    used = identifiers(texts) | ({spans.base} if inner else set())
+    used = last.variables.union({spans.base} if inner else (), *(w.variables for w in walks))
     index = unravel([*rows[:-1], Var(spans.base, spans.var.extent)], "r") if len(rows) > 1 else []
     steps = _steps(form, spans, length, form.team)
     fields = ColumnsFields(

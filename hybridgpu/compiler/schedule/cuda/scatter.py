@@ -25,7 +25,7 @@ from ...primitives import TABLE
 from ...size_buckets import bucket
 from ..choice import ScatterChoice
 from ..index_set_splitting import live_scalars
-from ..kernel import CWriter, Launch, Statement, TemplateFields, address, identifiers, unravel
+from ..kernel import CWriter, Launch, Statement, TemplateFields, address, unravel, variables_of
 from ..scalar import Scalar, ScalarProgram, Store
 from ..scatter_epilogue import Epilogue
 from ..transpose_tiling import unit_stride
@@ -163,6 +163,7 @@ def scatter_fields(
     numbered = unravel(axes.update_axes, "u")
     looked = live_scalars(program.scalars, [Store(scatter, axes.position.value, ZERO)]) if axes.position else []
     look, row = _target_row(writer, looked, axes)
+    row_variables = writer.variables()
 
     # what an update brings
     writer.reset_names()
@@ -172,8 +173,10 @@ def scatter_fields(
     base = f"{inner.name}_0"
     body = vector_body(brought, writer, inner, base, work.vector, {})
     inner_var = inner.name if inner.name in body.element_names else ""
+    writer.printed.clear()
     at = _row_address(writer, axes, store, {inner: base})
-    used = body.names | identifiers([at]) | ({base} if inner_var else set())
+    at_variables = writer.variables()
+    used = body.names | at_variables | ({base} if inner_var else set())
     after = epilogue.row_part(_element_value(element, scatter.dtype, as_bits), at, work.vector) if epilogue else None
     fields = ScatterFields(
         pointers=writer.pointer_list(outputs),
@@ -189,7 +192,7 @@ def scatter_fields(
         before=address(writer.pointers[table], at) if table else "",
         fill=f"p.v[j]{'.bits' if as_bits else ''}" if table else f"{storage}({fill}).bits" if as_bits else fill,
         element=element,
-        position_statements=[s for s in numbered if s.name in identifiers([*look, row])] + look,
+        position_statements=[s for s in numbered if s.name in row_variables.union(variables_of(look))] + look,
         row=row,
         update=[s for s in numbered if s.name in used],
         part=RowPart(body, inner_var),

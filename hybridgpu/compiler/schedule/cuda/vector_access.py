@@ -7,12 +7,12 @@ after the other, and writes spans.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from ....core.dataclass import dataclass, field
 from ...devices.gpu import GpuConstants
 from ...ir.indexing import ZERO, Expr, IndirectIndex, Quotient, Remainder, Var
-from ..kernel import CWriter, Statement, address
+from ..kernel import CWriter, Statement, address, variables_of
 from ..reduction_passes import Pass, PassPlan
 from ..scalar import Scalar, ScalarProgram, Store
 
@@ -25,11 +25,12 @@ _MIN_PEELED_SPANS = 16  #: spans that a row must have before its ragged ends are
 
 @dataclass(frozen=True)
 class VectorSpan:
-    """``vector`` neighbours that travel together: a variable of the text, its element type, and where they lie."""
+    """``vector`` neighbours that travel together: a variable of the text, its element type, and where they lie (by which variables)."""
 
     name: str
     type: str
     address: str
+    variables: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -66,9 +67,15 @@ class SpanBody:
     cache_writes: list[VectorSpan] = field(default_factory=list)
     divisions: list[SpanDivision] = field(default_factory=list)
 
-    def texts(self) -> Iterable[object]:
-        """Everything that may mention a coordinate."""
-        return [*self.each, *self.scalar_stores, *(s.address for s in (*self.reads, *self.writes))]
+    @property
+    def element_variables(self) -> frozenset[str]:
+        """The loop variables that statements and stores of single elements name."""
+        return variables_of([*self.each, *self.scalar_stores])
+
+    @property
+    def variables(self) -> frozenset[str]:
+        """All loop variables that it names."""
+        return self.element_variables.union(*(s.variables for s in (*self.reads, *self.writes)))
 
 
 @dataclass(frozen=True)
@@ -125,19 +132,25 @@ class SpanBuilder:
         """The statement of a load, by a span of ``block`` where that is possible."""
         assert s.offset is not None and s.node is not None
         if s.conditions or not self.is_span(s.offset):
-            return Statement(s.dtype.compute, self.writer.names[s], self.writer.load_text(s))
+            self.writer.printed.clear()
+            text = self.writer.load_text(s)
+            return Statement(s.dtype.compute, self.writer.names[s], text, self.writer.variables())
         name = f"p{len(block.reads)}"
-        block.reads.append(VectorSpan(name, s.node.dtype.storage, self.address(self.writer.pointers[s.node], s.offset)))
+        self.writer.printed.clear()
+        place = self.address(self.writer.pointers[s.node], s.offset)
+        block.reads.append(VectorSpan(name, s.node.dtype.storage, place, self.writer.variables()))
         return Statement(s.dtype.compute, self.writer.names[s], f"{name}.v[j]")
 
     def store(self, number: int, store: Store, block: SpanBody) -> None:
         """Write ``store`` by a span of ``block`` where that is possible."""
         value = self.writer.names[store.value]
+        self.writer.printed.clear()
         if not self.is_span(store.offset):
-            block.scalar_stores.append(Statement("", f"y{number}[{self.writer.address_text(store.offset)}]", value))
+            block.scalar_stores.append(self.writer.store(f"y{number}[{self.writer.address_text(store.offset)}]", value))
             return
         name = f"q{number}"
-        block.writes.append(VectorSpan(name, store.node.dtype.storage, self.address(f"y{number}", store.offset)))
+        place = self.address(f"y{number}", store.offset)
+        block.writes.append(VectorSpan(name, store.node.dtype.storage, place, self.writer.variables()))
         if store.value in self.divisions:
             quotient, by = self.divisions[store.value]
             value, divisor = (self.writer.names[a] for a in quotient.args)

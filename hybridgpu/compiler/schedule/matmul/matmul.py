@@ -35,10 +35,10 @@ from ..kernel import (
     TemplateFields,
     address,
     headers,
-    identifiers,
     literal,
     summary,
     unravel,
+    variables_of,
 )
 from ..prologue import PANEL_BYTES, ComputedOperand, Panel, computed_operand, loader, panel, panel_columns, panel_rows
 from ..runtime_args import dynamic_lengths, likely_dynamic, reduces_outermost
@@ -68,7 +68,8 @@ class _Product:
         batch, m, n, k: its axes: those of the batch, rows, columns, and the sum.
         prologues: position of an operand -> the group that says how to compute it.
         operands: how each lies.
-        starts: C text of where a row of the left one and a column of the right one begin.
+        starts, start_variables: C text of where a row of the left one and a column of the right one begin, and the loop
+            variables in it.
         stored_operands: arrays that it reads.
     """
 
@@ -83,6 +84,7 @@ class _Product:
     operands: list[Matrix]
     starts: list[str]
     stored_operands: list[Node]
+    start_variables: frozenset[str] = frozenset()
 
     @property
     def element(self) -> tuple[str, str]:
@@ -207,7 +209,9 @@ def _lay_out_operands(p: _Product, row: Var, column: Var, constants: bool) -> No
         table = {v: of_var(b) for v, b in zip(variables[:-2], p.batch, strict=True)}
         place = substitute(Expr(tuple((a, c) for a, c in offset.terms if a in variables[:-2]), offset.const), table)
         start = place + (of_var(row) * along if position == 0 else of_var(column) * across)
+        writer.printed.clear()
         p.starts.append(address(pointer, writer.address_text(start, matrix=True)))
+        p.start_variables |= writer.variables()
         p.operands.append(Matrix(pointer, writer.address_text(place, matrix=True), along, across))
         p.stored_operands.append(node)
 
@@ -218,7 +222,7 @@ def _epilogue_statements(p: _Product) -> list[Statement]:
     return [
         *(st for s in p.program.scalars if (st := writer.statement(s))),
         *(
-            Statement("", f"y{k}[{writer.address_text(s.offset)}]", writer.names[s.value])
+            writer.store(f"y{k}[{writer.address_text(s.offset)}]", writer.names[s.value])
             for k, s in enumerate(p.program.stores)
         ),
     ]
@@ -356,7 +360,7 @@ def _panels(p: _Product, lines: tuple[str, str], statements: list[Statement]) ->
     """Panels of the operands that are made, and the calls between them; ``lines``: the rows to compute."""
     writer, prologues, dot, m, n = p.writer, p.prologues, p.dot, p.m, p.n
     depth, size = p.k.extent, dot.dtype.size
-    used = identifiers(statements)
+    used = variables_of(statements)
     found = _Panels(p.operands[0], ", ".join(lines))
     row, places = m.name, []
     if 0 in prologues:
@@ -413,7 +417,7 @@ def _cuda_loops(p: _Product, target: Target, outputs: Sequence[Node]) -> _Loops:
         loader(x, _COMPUTED[k], writer, form.vectors[k], (m, n)[k], places[k], dynamic) for k, x in computed.items()
     ]
     sizes = [*(node.size for node in (*writer.inputs, dot)), *(s.extent_in_memory for s in p.program.stores)]
-    used = identifiers([*p.starts, *statements]).union(*(x.used for x in loaders))
+    used = variables_of(statements).union(p.start_variables, *(x.used for x in loaders))
     whole_type = index_type([p.program, *(x.program for x in computed.values())], sizes)
     pointers = writer.pointer_list(outputs)
     fields: CudaMatmulFields

@@ -124,6 +124,33 @@ SHUFFLED = [
 ]
 
 
+def test_shuffled_data_and_labels_lie_in_the_order_of_the_batches():
+    np.random.seed(0)
+    source = io.NDArrayIter(np.arange(10), np.arange(10), 4, shuffle=True)
+    assert source.data[0][1].asnumpy().tolist() == [2, 8, 4, 9, 1, 6, 7, 3, 0, 5]  # MXNet's
+    for _ in range(2):
+        seen = [x for batch in source for x in batch.label[0].asnumpy()[: 4 - batch.pad].tolist()]
+        assert seen == source.label[0][1].asnumpy().tolist() == source.data[0][1].asnumpy().tolist()
+        source.reset()
+
+
+def test_a_subclass_that_orders_its_data_itself():
+    """MXNet's capsule network: its reset, which the constructor calls, shuffles `data` by `idx` and moves the cursor."""
+
+    class Reversed(io.NDArrayIter):
+        def reset(self):
+            self.idx = self.idx[::-1]
+            self.data = [(name, nd.array(x.asnumpy()[self.idx])) for name, x in self.data]
+            seen.append(self.cursor)
+            self.cursor = -self.batch_size
+
+    seen = []
+    source = Reversed(np.arange(5), batch_size=2)
+    assert [b.data[0].asnumpy().tolist() for b in source] == [[4, 3], [2, 1], [0, 4]]
+    source.reset()
+    assert seen == [-2, 6]
+
+
 @settings(max_examples=50, deadline=None)
 @given(st.integers(1, 12), st.integers(1, 8), st.booleans(), st.sampled_from(["pad", "discard", "roll_over"]))
 def test_nothing_is_lost(size, batch, shuffle, rest):

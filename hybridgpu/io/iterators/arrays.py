@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ...ndarray import NDArray
+from ...ndarray import NDArray, concat
 from ...ndarray import array as make_array
 from .base import DataBatch, DataDesc, DataIter, described
 
@@ -60,7 +60,7 @@ class NDArrayIter(DataIter):
     Args:
         data, label: an array, a list of arrays or a dict of them (NDArray or NumPy); NumPy arrays become float32.
         batch_size: samples a batch.
-        shuffle: another order after each ``reset``, by ``numpy.random``.
+        shuffle: another order after each ``reset``, by ``numpy.random``; ``data`` and ``label`` are in it, too.
         last_batch_handle: what becomes of a last batch that is too short: 'pad' fills it from the start,
             'discard' leaves it out, 'roll_over' puts it at the front of the next epoch.
         data_name, label_name: names of the arrays; those of a list are '_0_data', '_1_data', ...
@@ -95,12 +95,10 @@ class NDArrayIter(DataIter):
             )
         self.shuffle, self.last_batch_handle, self.layout = shuffle, last_batch_handle, layout
         self.idx = np.arange(self.num_data)
-        self._hg_order = self.idx.copy()  # sample at each position
-        self._hg_carried = self.idx[:0]  # samples of the last epoch that go first in this one
         self.num_source = len(self.data) + len(self.label)
         self.cursor = -batch_size
-        if shuffle:
-            self._hg_shuffle()
+        self._hg_forget()
+        self.reset()
 
     @property
     def provide_data(self) -> list[DataDesc]:
@@ -114,36 +112,34 @@ class NDArrayIter(DataIter):
 
     def hard_reset(self) -> None:
         """Begin again and forget samples that were rolled over."""
-        self._hg_carried = self.idx[:0]
+        self._hg_forget()
         self.cursor = -self.batch_size
         if self.shuffle:
-            self._hg_shuffle()
+            self._shuffle_data()
 
     def reset(self) -> None:
         """Begin again; with 'roll_over', samples that made no whole batch go first."""
         left = self.num_data - self.cursor
         if self.last_batch_handle == "roll_over" and 0 < left < self.batch_size:
-            self._hg_carried = self._hg_samples(self.cursor, self.num_data)
+            self._hg_carried = [self._hg_take(arrays, self.num_data) for arrays in (self.data, self.label)]
             self.cursor = -left - self.batch_size
         else:
-            self._hg_carried = self.idx[:0]
+            self._hg_forget()
             self.cursor = -self.batch_size
         if self.shuffle:
-            self._hg_shuffle()
+            self._shuffle_data()
 
-    def _hg_shuffle(self) -> None:
+    def _shuffle_data(self) -> None:
         np.random.shuffle(self.idx)  # programs seed NumPy's global generator
-        self._hg_order = self._hg_order[self.idx]
+        self.data = [(name, _rows(x, self.idx)) for name, x in self.data]
+        self.label = [(name, _rows(x, self.idx)) for name, x in self.label]
 
-    def _hg_samples(self, start: int, stop: int) -> Any:
-        """Samples at positions of this epoch; negative ones are those carried over, behind the end it begins anew."""
-        positions = np.arange(start, stop)
-        carried = self._hg_carried[positions[positions < 0]] if start < 0 else self._hg_carried[:0]
-        return np.concatenate([carried, self._hg_order[positions[positions >= 0] % self.num_data]])
+    def _hg_forget(self) -> None:
+        self._hg_carried: list[list[NDArray]] = [[], []]  #: samples of the last epoch that go first in this one
 
     def iter_next(self) -> bool:
         """Go to the next batch; False at the end."""
-        if self.cursor + self.batch_size > self.num_data:
+        if self.last_batch_handle == "roll_over" and self.cursor + self.batch_size > self.num_data:
             return False  # asked again at the end: what is left over must stay so
         self.cursor += self.batch_size
         return self.cursor < self.num_data
@@ -161,20 +157,24 @@ class NDArrayIter(DataIter):
     def _hg_too_short(self) -> bool:
         return self.last_batch_handle != "pad" and self.cursor + self.batch_size > self.num_data
 
-    def _hg_take(self, arrays: list[tuple[str, NDArray]]) -> list[NDArray]:
-        start, stop = self.cursor, self.cursor + self.batch_size
-        if not self.shuffle and start >= 0 and stop <= self.num_data:
-            return [x[start:stop] for _, x in arrays]
-        samples = self._hg_samples(start, stop)
-        return [x[make_array(samples, ctx=x.context, dtype="int64")] for _, x in arrays]
+    def _hg_take(self, arrays: list[tuple[str, NDArray]], stop: int) -> list[NDArray]:
+        """Samples from the cursor on; negative positions are those carried over, behind the end it begins anew."""
+        if self.cursor >= 0 and stop <= self.num_data:
+            return [x[self.cursor : stop] for _, x in arrays]
+        positions = np.arange(max(self.cursor, 0), stop) % self.num_data
+        rows = [_rows(x, positions) for _, x in arrays]
+        if self.cursor >= 0:
+            return rows
+        carried = self._hg_carried[0 if arrays is self.data else 1]
+        return [concat(*pair, dim=0) for pair in zip(carried, rows, strict=True)]
 
     def getdata(self) -> list[NDArray]:
         """Data of the batch."""
-        return self._hg_take(self.data)
+        return self._hg_take(self.data, self.cursor + self.batch_size)
 
     def getlabel(self) -> list[NDArray]:
         """Labels of the batch."""
-        return self._hg_take(self.label)
+        return self._hg_take(self.label, self.cursor + self.batch_size)
 
     def getpad(self) -> int:
         """How many samples fill the batch ('pad'), or were carried over ('roll_over')."""
@@ -184,3 +184,7 @@ class NDArrayIter(DataIter):
         if self.last_batch_handle == "roll_over" and -self.batch_size < self.cursor < 0:
             return -self.cursor
         return 0
+
+
+def _rows(x: NDArray, positions: Any) -> NDArray:
+    return x[make_array(positions, ctx=x.context, dtype="int64")]

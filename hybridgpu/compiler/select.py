@@ -87,6 +87,11 @@ def select(node: Node, target: Target) -> Selection:
         return _select_conv(node, target)
     if node.prim.name in SCATTERS:
         return _select_scatter(node, target)
+    # what a library computes together with a product or a convolution that was its own: for the same reason
+    if node.prim.name == "gemm_bias":
+        return Selection("library", _select_dot(node, target).reason)
+    if node.prim.name == "conv_bias_act":
+        return Selection("library", _select_conv(node, target).reason)
     return Selection("library")
 
 

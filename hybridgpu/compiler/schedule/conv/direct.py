@@ -86,7 +86,7 @@ class ConvShape:
 
 def shape_of(node: Node) -> ConvShape | None:
     """The shape of the convolution ``node``, None if it has more than three spatial axes."""
-    x, w = node.inputs
+    x, w = node.inputs[:2]
     rank = node.ndim - 2
     if rank > 3:
         return None

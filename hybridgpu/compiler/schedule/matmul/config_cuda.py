@@ -272,7 +272,7 @@ def kernel_and_library_seconds(target: Target, node: Node) -> tuple[float, float
     """What the dot ``node`` takes in a generated kernel, and in a library's call with copies of what it cannot read."""
     shape = dot_shape(node)
     total = library_seconds(target, shape)
-    for operand in node.inputs:
+    for operand in node.inputs[:2]:
         found = as_strided(operand)
         if found and found[0].prim.name == "input" and blas_layout(operand, found) is None:
             total += seconds(target, 2 * operand.type.nbytes, launches=1)

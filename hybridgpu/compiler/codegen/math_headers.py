@@ -19,6 +19,8 @@ _ALL = "math.h"
 #: each includes what it is made of; the first one has the functions that core.h has for other types as well
 _PARTS = ("math_cpu_basic.h", "math_cpu_exp.h", "math_cpu_log.h", "math_cpu_trig.h", "math_cpu_special.h")
 _OTHER_HEADERS = ("math_cpu.h", "math_cpu_f64.h", "math_special.h")
+# Headers are written by hand, and kernels call what primitives' expressions and hand-written tiles spell: only the texts
+# have both.
 _DEFINED = re.compile(r"^HG_DEVICE [\w ]+? \*?(\w+)\(", re.MULTILINE)
 _CALLED = re.compile(r"\bhg::(\w+)")
 

@@ -8,7 +8,6 @@ kernel has the same name and the same bytes in every process, whatever the block
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import lru_cache
@@ -16,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from ...cache.package_files import templates_folder
 from ...core.dataclass import dataclass
-from ..schedule.kernel import OPAQUE_ZERO, FlatFields, Kernel, TemplateFields
+from ..schedule.kernel import FlatFields, Kernel, TemplateFields
 from .templates import Templates
 
 if TYPE_CHECKING:
@@ -35,6 +34,7 @@ class Function:
     Attributes:
         name: of the function.
         runtime_args: parameters besides pointers and extents.
+        definitions: CPU: statements at its head, of what follows from these.
         step: CUDA: which step of a persistent kernel it is; None for a kernel that is started by itself.
         block_at, block_count: CUDA: C text of the number of its block, and of how many there are.
         loop: CUDA: the macro of a loop over elements that are dealt out to all threads.
@@ -43,6 +43,7 @@ class Function:
 
     name: str
     runtime_args: Sequence[str]
+    definitions: Sequence[str] = ()
     step: Step | None = None
     block_at: str = "blockIdx.x"
     block_count: str = "gridDim.x"
@@ -88,12 +89,7 @@ def render(template: str, **context: Any) -> str:
 def kernel_text(kernel: Kernel, numeric: str) -> tuple[str, str]:
     """(name, text) of a kernel. The text is that of both numeric modes, the name is not: their code differs."""
     fields = _with_functions(kernel.fields) if kernel.kind == "graph" else kernel.fields
-    text = _text(fields, Function(_NAME, tuple(kernel.runtime_args.values)))
-    lines = list(kernel.runtime_args.lines)
-    if re.search(rf"\b{OPAQUE_ZERO}\b", text):
-        lines.append(f"const Index {OPAQUE_ZERO} = hg::opaque(0);")
-    if lines:
-        text = text.replace(") {\n", ") {\n" + "".join(f"  {line}\n" for line in lines), 1)
+    text = _text(fields, Function(_NAME, tuple(kernel.runtime_args.values), kernel.runtime_args.definitions))
     identity = text if numeric == "strict" else f"{numeric}\0{text}"
     name = f"{kernel.summary}_{hashlib.sha256(identity.encode()).hexdigest()[:8]}"
     return name, text.replace(_NAME, name)
@@ -125,7 +121,7 @@ def _step_function(step: Step) -> Function:
     return Function(
         _STEP_NAME,
         tuple(step.kernel.runtime_args.values),
-        step,
+        step=step,
         block_at="block_at",
         block_count="block_count",
         loop="HG_PART",

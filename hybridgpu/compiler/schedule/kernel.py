@@ -23,7 +23,7 @@ from ..primitives import TABLE
 from ..size_buckets import MIN_DYNAMIC_EXTENT
 from ..target import Target
 from .choice import Choice
-from .runtime_args import RuntimeArgs
+from .runtime_args import OPAQUE_ZERO, RuntimeArgs
 from .scalar import Scalar, ScalarProgram, Store, is_combine
 
 if TYPE_CHECKING:
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "COMBINE",
-    "OPAQUE_ZERO",
     "CWriter",
     "FlatFields",
     "Kernel",
@@ -48,8 +47,6 @@ __all__ = [
 
 #: reduction -> its combiner in reduce.h
 COMBINE = {"sum": "Sum", "prod": "Prod", "amax": "Max", "amin": "Min", "argmax": "ArgMax", "argmin": "ArgMin"}
-#: name, in CPU kernels, of a 0 that the compiler knows nothing of
-OPAQUE_ZERO = "opaque_zero"
 
 
 @dataclass(frozen=True)
@@ -415,12 +412,13 @@ class CWriter:
                 tests += [f"{self.atom(self.split_axis)} >= {self.boundary(begin)}"] if c.expr.low < 0 else []
                 tests += [f"{self.atom(self.split_axis)} < {self.boundary(end)}"] if c.expr.high >= c.bound else []
                 continue
-            e = self.expr(c.expr)
+            e, before = self.expr(c.expr), len(tests)
             if c.expr.low < 0:
                 tests.append(f"{e} >= {nil or 0}")
             if c.expr.high >= c.bound:
                 # a constant on the left is easier to read on the right
                 tests.append(f"{e} < {c.bound}{nil and f' + {nil}'}")
+            self.runtime_args.uses_opaque_zero |= bool(nil) and len(tests) > before
         return " && ".join(tests) or "true"
 
     # -- scalars

@@ -20,6 +20,7 @@ from ..size_buckets import MIN_DYNAMIC_EXTENT
 from .scalar import ScalarProgram
 
 __all__ = [
+    "OPAQUE_ZERO",
     "RuntimeArgs",
     "dynamic_axes",
     "dynamic_columns",
@@ -35,6 +36,8 @@ __all__ = [
     "reduces_outermost",
 ]
 
+#: name, in CPU kernels, of a 0 that the compiler knows nothing of
+OPAQUE_ZERO = "opaque_zero"
 _MAX_LITERAL = 8  #: an extent that may be a length up to which it is a literal, …
 _FEATURE_MULTIPLE = 16  #: … and what the others are multiples of that may be: features are, mostly
 
@@ -46,11 +49,19 @@ class RuntimeArgs:
     Attributes:
         values: name -> value, in the order of the parameters.
         lines: C text of what follows from them, at the head of the kernel.
+        uses_opaque_zero: statements name OPAQUE_ZERO.
     """
 
     values: dict[str, int] = field(default_factory=dict)
     lines: dict[str, None] = field(default_factory=dict)
+    uses_opaque_zero: bool = False
     _reciprocals: dict[tuple[int, DType], str] = field(default_factory=dict)
+
+    @property
+    def definitions(self) -> tuple[str, ...]:
+        """The statements at the head of the kernel."""
+        zero = [f"const Index {OPAQUE_ZERO} = hg::opaque(0);"] if self.uses_opaque_zero else []
+        return (*self.lines, *zero)
 
     def extent(self, var: Var) -> str:
         """The parameter that holds the extent of ``var``."""

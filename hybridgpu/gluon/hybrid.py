@@ -39,7 +39,7 @@ from .forward import (
     traces_arrays,
     why_python,
 )
-from .operators import follows_mode
+from .operators import with_operators_of_mode
 from .parameter import DeferredInitializationError, Parameter, ParameterDict, shape_is_known
 from .pytree import check_contexts, first_array, flatten, formats_agree, kind_of_call, regroup
 
@@ -77,7 +77,7 @@ class HybridBlock(Block):
         super().__init_subclass__(**kwargs)
         own = cls.__dict__.get("hybrid_forward")
         if own is not None and cls.__module__.startswith(_PACKAGE):
-            cls.hybrid_forward = follows_mode(own)  # type: ignore[method-assign]
+            cls.hybrid_forward = with_operators_of_mode(own)  # type: ignore[method-assign]
 
     def __setattr__(self, name: str, value: Any) -> None:
         super().__setattr__(name, value)

@@ -21,7 +21,7 @@ from ..ops.functions import find, registered
 from ..symbol import Symbol
 from ..util import is_np_array
 
-__all__ = ["follows_mode", "space_of"]
+__all__ = ["with_operators_of_mode", "space_of"]
 
 
 def space_of(F: Any) -> Any:
@@ -31,7 +31,7 @@ def space_of(F: Any) -> Any:
     return _SPACES[F is sym_module]
 
 
-def follows_mode(hybrid_forward: Callable[..., Any]) -> Callable[..., Any]:
+def with_operators_of_mode(hybrid_forward: Callable[..., Any]) -> Callable[..., Any]:
     """A ``hybrid_forward`` of ours, which is called with the operators of the mode, by subclasses of users, too."""
 
     @functools.wraps(hybrid_forward)

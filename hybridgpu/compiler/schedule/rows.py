@@ -174,10 +174,11 @@ def _small_windows(program: ScalarProgram, row: Var) -> bool:
     ):  # a sum over the batch
         return False
     offsets = [s.offset for s in program.scalars if s.op == "load" and s.offset and s.vars & set(program.reduced)]
-    return bool(offsets) and all(_slides(program, e, row) for e in offsets)
+    return bool(offsets) and all(_follows_closely(program, e, row) for e in offsets)
 
 
-def _slides(program: ScalarProgram, offset: Expr, row: Var) -> bool:
+def _follows_closely(program: ScalarProgram, offset: Expr, row: Var) -> bool:
+    """True if small windows at ``offset`` overlap along ``row``, or follow each other closely."""
     step = offset.coefficient(row)
     last = program.reduced[-1].extent
     small = prod(v.extent for v in program.reduced) <= _WINDOW and row.extent >= _NEIGHBOURS

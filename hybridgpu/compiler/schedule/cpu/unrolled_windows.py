@@ -43,10 +43,10 @@ def wants_unrolled_windows(program: ScalarProgram, rows: list[Var]) -> bool:
     windows = [s for s in loads if s in full]
     # without tests, loads with one stride each make better vectors than a few in one loop
     plain = not any(s.conditions for s in full)
-    return bool(windows) and all(_slides(program, s.offset, rows[-1], plain) for s in windows if s.offset)
+    return bool(windows) and all(_shares_lines(program, s.offset, rows[-1], plain) for s in windows if s.offset)
 
 
-def _slides(program: ScalarProgram, e: Expr, row: Var, plain: bool) -> bool:
+def _shares_lines(program: ScalarProgram, e: Expr, row: Var, plain: bool) -> bool:
     """True if neighbouring windows have elements of one line of an array."""
     step, inner = e.coefficient(row), e.coefficient(program.reduced[-1])
     return 0 < step <= (1 if plain else _STEP) and 0 < inner < step * row.extent

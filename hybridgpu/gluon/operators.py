@@ -21,7 +21,7 @@ from ..ops.functions import find, registered
 from ..symbol import Symbol
 from ..util import is_np_array
 
-__all__ = ["with_operators_of_mode", "space_of"]
+__all__ = ["space_of", "with_operators_of_mode"]
 
 
 def space_of(F: Any) -> Any:

@@ -66,22 +66,46 @@ def translate(preprocessed: str, is_user_file: Callable[[str], bool]) -> Transla
 
     Raises CompileError for inline PTX that is not supported.
     """
-    out: list[str] = []
-    declarations: list[str] = []
-    for user, chunk in _chunks(preprocessed, is_user_file):
-        if user:
-            chunk = replace_asm(chunk)
-            declarations.append(chunk)
-            chunk = _replace_qualifiers(chunk)
-        out.append(chunk)
-    text = "".join(re.sub(r"(?m)^#.*$", "", d) for d in declarations)
+    parts = [_translated(chunk) if user else _Part(chunk) for user, chunk in _chunks(preprocessed, is_user_file)]
+    declared = [part for part in parts if part.declares]
+    return Translation(
+        text="".join(part.text for part in parts),
+        kernels=list(_kernels("".join(part.declared for part in declared))),
+        dynamic_alignment=max([DEFAULT_DYNAMIC_ALIGNMENT, *(n for part in parts for n in part.alignments)]),
+        fenced=any(part.fenced for part in parts),
+    )
+
+
+@dataclass(frozen=True)
+class _Part:
+    """A run of lines of one file, and what it says.
+
+    Attributes:
+        text: translated.
+        declared: not translated, without directives.
+        declares: it has kernels, or braces that close elsewhere.
+        alignments: of extern shared arrays.
+        fenced: it orders memory.
+    """
+
+    text: str
+    declared: str = ""
+    declares: bool = False
+    alignments: tuple[int, ...] = ()
+    fenced: bool = False
+
+
+@functools.lru_cache(256)  # all kernels include the same headers
+def _translated(chunk: str) -> _Part:
+    chunk = replace_asm(chunk)
+    text = re.sub(r"(?m)^#.*$", "", chunk)
     dynamic = re.findall(r"\bextern\b[^;{}()]*(?:\([^;{}]*\))?[^;{}]*\b__shared__\b[^;{}]*;", text)
     dynamic += re.findall(r"\b__shared__\b[^;{}]*\bextern\b[^;{}]*;", text)
-    alignments = [int(n) for d in dynamic for n in ALIGNMENT.findall(d)]
-    return Translation(
-        text="".join(out),
-        kernels=list(_kernels(text)),
-        dynamic_alignment=max([DEFAULT_DYNAMIC_ALIGNMENT, *alignments]),
+    return _Part(
+        text=_replace_qualifiers(chunk),
+        declared=text,
+        declares="__global__" in text or text.count("{") != text.count("}"),
+        alignments=tuple(int(n) for d in dynamic for n in ALIGNMENT.findall(d)),
         fenced=_ORDERING.search(text) is not None,
     )
 
@@ -93,15 +117,16 @@ def orders_memory(text: str) -> bool:
 
 
 def _chunks(text: str, is_user_file: Callable[[str], bool]) -> Iterator[tuple[bool, str]]:
-    """Runs of lines from user files and from others; line markers go with what follows them."""
-    user, lines = False, []
+    """Runs of lines of one user file, and of others; line markers go with what follows them."""
+    name, lines = "", []
     for line in text.splitlines(keepends=True):
-        marker = LINE_MARKER.match(line)
-        if marker and is_user_file(marker[1]) != user:
-            yield user, "".join(lines)
-            user, lines = not user, []
+        if marker := LINE_MARKER.match(line):
+            found = marker[1] if is_user_file(marker[1]) else ""
+            if found != name:
+                yield bool(name), "".join(lines)
+                name, lines = found, []
         lines.append(line)
-    yield user, "".join(lines)
+    yield bool(name), "".join(lines)
 
 
 def _replace_qualifiers(text: str) -> str:

@@ -264,7 +264,7 @@ def test_what_is_recognised(function, count, cuda_driver, small_caches):
     b = builder()
     out = function(b, b.input(tensor_type((3, 40960), f32), "x"))
     graph = b.finish([out] if isinstance(out, Node) else list(out), "pattern")
-    assert sum(welford._match_deviations(n) is not None for n in simplify(graph).nodes) == count
+    assert sum(welford._match_deviations(n, CPU) is not None for n in simplify(graph).nodes) == count
     x = np.random.default_rng(9).normal(size=(3, 40960)).astype(np.float32)
     for target in (CPU, SMALL):
         program = compile_graph(graph, target)

@@ -8,7 +8,7 @@ merged::
     sum(exp(x - a))  =  sum over parts of  sum(exp(x - m)) * exp(m - a)      where a is the largest m
 
 No exponential is larger than 1, as before. A part of minus infinities alone is summed about 0, which gives 0 instead of
-NaN. Everything is an ordinary reduction, so that fusion, scheduling and the memory plan need to know nothing of it.
+NaN.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from __future__ import annotations
 from math import inf
 from typing import TYPE_CHECKING
 
-from ....core.dataclass import dataclass
-from ...ir.graph import Builder, Graph, Node
+from ...ir.graph import Graph, Node
 from ...primitives.views import RESHAPES, strip_views
-from ..rewrite import rewrite
-from .reduction_splitting import Split, gather_partials, rereads_operand, split_axis, split_to_fit
+from ...target import Target
+from .monoid import Chunks, Monoid, Reductions, split_reductions_of
+from .reduction_splitting import Split, rereads_operand, split_to_fit
 
 if TYPE_CHECKING:
     from ...pass_context import PassContext
@@ -28,42 +28,13 @@ if TYPE_CHECKING:
 __all__ = ["run"]
 
 
-@dataclass(frozen=True)
-class _Pair:
-    """``largest`` = amax(x), ``total`` = sum(exp(x - broadcast(largest)))."""
-
-    largest: Node
-    total: Node
-    split: Split
-
-
 def run(graph: Graph, ctx: PassContext) -> Graph:
     """``graph`` with sums of exponentials by chunks where the target would read a row more often."""
-    totals: dict[Node, _Pair] = {}
-    maxima: dict[Node, _Pair] = {}
-    uses: dict[Node, list[Node]] | None = None
-    for node in graph.nodes:
-        largest = _softmax_max(node)
-        if largest is None:
-            continue
-        uses = graph.uses() if uses is None else uses
-        parts = split_to_fit(node, rereads_operand(node, uses), ctx.target)
-        if parts is not None:
-            totals[node] = maxima[largest] = _Pair(largest, node, parts)
-    if not totals:
-        return graph
-
-    def rule(b: Builder, node: Node, new: dict[Node, Node]) -> Node | None:
-        if node in maxima:
-            return _merge_maxima(b, maxima[node], new[node.inputs[0]])
-        pair = totals.get(node)
-        return _merge_sums(b, pair, new[pair.largest.inputs[0]], new[pair.largest]) if pair else None
-
-    return rewrite(graph, rule)
+    return split_reductions_of(_SOFTMAX, graph, ctx.target)
 
 
-def _softmax_max(node: Node) -> Node | None:
-    """The node amax(x) if ``node`` is the sum of exp(x - amax(x)) over the same axes."""
+def _match_softmax(node: Node, target: Target) -> Reductions | None:
+    """(amax(x), ``node``) if that is the sum of exp(x - amax(x)) over the same axes."""
     power = node.inputs[0] if node.inputs else node
     if node.prim.name != "sum" or not node.dtype.is_float or power.dtype is not node.dtype or not node.size:
         return None
@@ -77,37 +48,27 @@ def _softmax_max(node: Node) -> Node | None:
         return None
     about = strip_views(about, RESHAPES)
     same = about.prim.name == "amax" and about.inputs[0] is x and about.params["axes"] == axes
-    return about if same else None
+    return Reductions((about, node), (about,)) if same else None
 
 
-def _outer_axes(pair: _Pair) -> int:
-    """The number of row axes before that of the chunks."""
-    axes = pair.total.params["axes"]
-    return sum(a not in axes for a in range(axes[0]))
+def _choose_split(found: Reductions, uses: dict[Node, list[Node]], target: Target) -> Split | None:
+    largest, total = found.results
+    return split_to_fit(largest, rereads_operand(total, uses), target)
 
 
-def _partial_maxima(b: Builder, pair: _Pair, x: Node) -> tuple[Node, tuple[int, ...], Node]:
-    """The operand by chunks, the axes inside a chunk, and the chunks' maxima, with these axes as 1."""
-    x, inner = split_axis(b, x, pair.total.params["axes"], pair.split, -inf)
-    return x, inner, b.reduce("amax", x, inner, keepdims=True)
+def _merge_maxima(chunks: Chunks, largest: Node) -> Node:
+    return chunks.b.reduce("amax", chunks.gather(chunks.reduce("amax", keepdims=True)), (chunks.axis,))
 
 
-def _gather(b: Builder, pair: _Pair, y: Node, inner: tuple[int, ...]) -> Node:
-    """One value of each chunk, with one axis for all chunks."""
-    shape = tuple(d for k, d in enumerate(y.shape) if k not in inner)
-    return gather_partials(b, b.reshape(y, shape), inner, pair.split, _outer_axes(pair))
-
-
-def _merge_maxima(b: Builder, pair: _Pair, x: Node) -> Node:
-    _, inner, maxima = _partial_maxima(b, pair, x)
-    return b.reduce("amax", _gather(b, pair, maxima, inner), (_outer_axes(pair),))
-
-
-def _merge_sums(b: Builder, pair: _Pair, x: Node, largest: Node) -> Node:
-    x, inner, maxima = _partial_maxima(b, pair, x)
-    lead = _outer_axes(pair)
+def _merge_sums(chunks: Chunks, total: Node, largest: Node) -> Node:
+    b, lead = chunks.b, chunks.axis
+    maxima = chunks.reduce("amax", keepdims=True)
     about = b.select(b.eq(maxima, -inf), b.full_like(maxima, 0), maxima)
-    sums = b.sum(b.exp(x - about), inner, keepdims=True)
+    sums = b.sum(b.exp(chunks.x - about), chunks.inner, keepdims=True)
     whole = b.reshape(largest, (*largest.shape[:lead], 1, *largest.shape[lead:]))
-    scale = b.exp(_gather(b, pair, maxima, inner) - whole)
-    return b.sum(_gather(b, pair, sums, inner) * scale, (lead,))
+    scale = b.exp(chunks.gather(maxima) - whole)
+    merged: Node = b.sum(chunks.gather(sums) * scale, (lead,))
+    return merged
+
+
+_SOFTMAX = Monoid(_match_softmax, _choose_split, lambda largest: -inf, (_merge_maxima, _merge_sums))

@@ -1,9 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reduction splitting: into how many chunks, along which axes, and the nodes that split an operand and gather partials.
-
-Passes differ in how they combine the partials: split_reductions reduces them once more, welford merges means and squared
-deviations, online_softmax maxima and sums about them.
-"""
+"""Reduction splitting: into how many chunks a reduction is split, along which axes, and whether that pays."""
 
 from __future__ import annotations
 
@@ -15,7 +11,7 @@ from ....core.dataclass import dataclass
 from ...cost import read_seconds, seconds
 from ...devices.cpu import CpuConstants
 from ...devices.gpu import GpuConstants
-from ...ir.graph import Builder, Node
+from ...ir.graph import Node
 from ...size_buckets import MIN_LANE_ROWS
 from ...target import Target
 
@@ -24,10 +20,8 @@ __all__ = [
     "Split",
     "choose_split",
     "fits_on_chip",
-    "gather_partials",
     "nearby_reductions",
     "rereads_operand",
-    "split_axis",
     "split_to_fit",
     "target_splits",
 ]
@@ -200,31 +194,3 @@ def _chunk_elements(x: Node, axes: tuple[int, ...], parts: Split) -> int:
     """The number of elements of a chunk."""
     inner = prod(x.shape[a] for a in axes if a not in parts.whole_axes and a != parts.axis)
     return inner * (parts.length if parts.axis is not None else 1)
-
-
-def split_axis(
-    b: Builder, x: Node, axes: tuple[int, ...], split: Split, fill: bool | int | float
-) -> tuple[Node, tuple[int, ...]]:
-    """``x`` with an axis for the chunks of the split one, and the axes inside a chunk."""
-    inner = tuple(a for a in axes if a not in split.whole_axes)
-    if split.axis is not None:
-        a, missing = split.axis, split.count * split.length - x.shape[split.axis]
-        if missing:
-            high = tuple(missing if k == a else 0 for k in range(x.ndim))
-            x = b.pad(x, low=(0,) * x.ndim, high=high, value=fill)
-        x = b.reshape(x, (*x.shape[:a], split.count, split.length, *x.shape[a + 1 :]))
-        inner = tuple(k + (k >= a) for k in inner)
-    return x, inner
-
-
-def gather_partials(b: Builder, found: Node, inner: tuple[int, ...], split: Split, outer: int) -> Node:
-    """``found``, which lacks the ``inner`` axes of what was split, with one axis for all partials."""
-    # what is left of the axes, in order: rows' own ones, and those of the partials among them
-    left = [k for k in range(found.ndim + len(inner)) if k not in inner]
-    split_axes = {k + (split.axis is not None and k > split.axis) for k in split.whole_axes}
-    split_axes |= {split.axis} if split.axis is not None else set()
-    middle = [k for k, axis in enumerate(left) if axis in split_axes]
-    own = [k for k in range(len(left)) if k not in middle]
-    found = b.transpose(found, (*own[:outer], *middle, *own[outer:]))
-    shape = found.shape
-    return b.reshape(found, (*shape[:outer], prod(shape[outer : outer + len(middle)]), *shape[outer + len(middle) :]))

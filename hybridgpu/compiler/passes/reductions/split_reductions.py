@@ -1,35 +1,29 @@
 # SPDX-License-Identifier: Apache-2.0
 """Two-step reductions of few long rows, which would leave a GPU's multiprocessors idle otherwise.
 
-A reduction over ``count`` elements becomes one over each of several chunks, and one over their partials. Both are
-ordinary reductions, so that fusion, scheduling and the memory plan need to know nothing of it. The order in which
-elements are put together depends on shapes alone: results are the same in every run. Sums and products of half
-precision are taken on in float32 between the two.
+A reduction over ``count`` elements becomes one over each of several chunks, and one over their partials.
 """
 
 from __future__ import annotations
 
 from math import inf, prod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ....core.dtypes import DType
 from ...cost import read_seconds, seconds
-from ...ir.graph import Builder, Graph, Node
+from ...ir.graph import Graph, Node
 from ...ir.indexing import Var
 from ...target import Target
 from ..fuse.column_sums import why_no_room
-from ..rewrite import rewrite
+from .monoid import Chunks, Monoid, Reductions, split_reductions_of
 from .reduction_splitting import (
     ROWS_PER_BLOCK,
     Split,
     choose_split,
     fits_on_chip,
-    gather_partials,
     nearby_reductions,
     rereads_operand,
-    split_axis,
     target_splits,
 )
 
@@ -44,27 +38,18 @@ _PASSES = 3  #: how often rows are read that do not fit on chip
 
 def run(graph: Graph, ctx: PassContext) -> Graph:
     """``graph`` with reductions split where the target gains by it."""
-    target = ctx.target
-    plans: dict[Node, Split] = {}
-    uses: dict[Node, list[Node]] | None = None
-    for node in graph.nodes:
-        if node.prim.name in _REDUCTIONS and node.size and node.inputs[0].size // node.size >= 2 * target.part_elements:
-            uses = graph.uses() if uses is None else uses
-            again = rereads_operand(node, uses)
-            found = (
-                None
-                if not again and _fuses_as_column_sum(node, uses, target)
-                else _profitable_split(node, again, target)
-            )
-            if found:
-                plans[node] = found
-    if not plans:
-        return graph
+    return split_reductions_of(_PLAIN, graph, ctx.target)
 
-    def rule(b: Builder, node: Node, new: dict[Node, Node]) -> Node | None:
-        return _split(b, node, new[node.inputs[0]], plans[node]) if node in plans else None
 
-    return rewrite(graph, rule)
+def _match(node: Node, target: Target) -> Reductions | None:
+    long = node.prim.name in _REDUCTIONS and node.size and node.inputs[0].size // node.size >= 2 * target.part_elements
+    return Reductions((node,)) if long else None
+
+
+def _choose_split(found: Reductions, uses: dict[Node, list[Node]], target: Target) -> Split | None:
+    (node,) = found.results
+    again = rereads_operand(node, uses)
+    return None if not again and _fuses_as_column_sum(node, uses, target) else _profitable_split(node, again, target)
 
 
 def _profitable_split(node: Node, rereads: bool, target: Target) -> Split | None:
@@ -96,31 +81,25 @@ def _fuses_as_column_sum(node: Node, uses: dict[Node, list[Node]], target: Targe
     return any(m.size == rows and m.params["axes"][-1] == m.inputs[0].ndim - 1 for m in nearby_reductions(x, uses))
 
 
-def _split(b: Builder, node: Node, x: Node, split: Split) -> Node:
-    """The reduction in two steps."""
-    name, axes = node.prim.name, node.params["axes"]
-    x = b.cast(x, node.dtype) if name in ("sum", "prod") else x
+def _merge(chunks: Chunks, node: Node) -> Node:
+    """The reduction of the chunks' results; of positions, that of the best chunk's value inside it."""
+    name, b, lead, split = node.prim.name, chunks.b, chunks.axis, chunks.split
     value = {"argmax": "amax", "argmin": "amin"}.get(name, name)
-    lead = sum(a not in axes for a in range(axes[0]))  # axes of rows before those of the parts
-    values = _partials(b, value, x, axes, split, lead)
+    values = chunks.gather(chunks.reduce(value))
     best = b.reduce(name, values, (lead,))
     if name == value:
         return best
-    inside = _partials(b, name, x, axes, split, lead)
+    inside = chunks.gather(chunks.reduce(name))
     at = b.reshape(best, tuple(1 if k == lead else d for k, d in enumerate(values.shape)))
+    x, axes = node.inputs[0], node.params["axes"]
     size = prod(x.shape[a] for a in axes if a not in split.whole_axes and (split.axis is None or a > split.axis))
     result: Node = b.reshape(b.take_along(inside, at, axis=lead), node.shape) + best * (size * split.length)
     return result
 
 
-def _partials(b: Builder, kind: str, x: Node, axes: tuple[int, ...], split: Split, outer: int) -> Node:
-    """The partials: rows' own axes, and that of the chunks after the first ``outer`` of them."""
-    x, inner = split_axis(b, x, axes, split, _identity(kind, x.dtype))
-    return gather_partials(b, b.reduce(kind, x, inner), inner, split, outer)
-
-
-def _identity(kind: str, dtype: DType) -> Any:
+def _identity(node: Node) -> bool | int | float:
     """The identity element of a reduction; an argmax or argmin finds what stands before it."""
+    kind, dtype = node.prim.name, node.inputs[0].dtype
     if kind in ("sum", "prod"):
         return int(kind == "prod")
     largest = kind in ("amin", "argmin")
@@ -130,3 +109,6 @@ def _identity(kind: str, dtype: DType) -> Any:
         return largest
     limits = np.iinfo(dtype.np)
     return int(limits.max if largest else limits.min)
+
+
+_PLAIN = Monoid(_match, _choose_split, _identity, (_merge,))

@@ -17,7 +17,8 @@ from ... import cost
 from ...ir.graph import Builder, Graph, Node
 from ...target import Target
 from ..rewrite import rewrite
-from .reduction_splitting import Split, choose_split, split_axis
+from .monoid import split_axis
+from .reduction_splitting import Split, choose_split
 from .scatter_cost import choose_config, scatter_workload
 
 if TYPE_CHECKING:

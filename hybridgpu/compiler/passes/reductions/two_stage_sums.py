@@ -11,9 +11,10 @@ from __future__ import annotations
 from math import prod
 from typing import TYPE_CHECKING
 
-from ...ir.graph import Builder, Graph, Node
-from ..rewrite import rewrite
-from .reduction_splitting import nearby_reductions, rereads_operand
+from ...ir.graph import Graph, Node
+from ...target import Target
+from .monoid import Chunks, Monoid, Reductions, split_reductions_of
+from .reduction_splitting import Split, nearby_reductions, rereads_operand
 
 if TYPE_CHECKING:
     from ...pass_context import PassContext
@@ -23,22 +24,19 @@ __all__ = ["run"]
 
 def run(graph: Graph, ctx: PassContext) -> Graph:
     """``graph`` with such sums in two where rows of what is summed are reduced anyway."""
-    uses: dict[Node, list[Node]] | None = None
-    plans: dict[Node, tuple[int, ...]] = {}
-    for node in graph.nodes:
-        along = _row_axes(node)
-        if not along:
-            continue
-        uses = graph.uses() if uses is None else uses
-        if not rereads_operand(node, uses) and _rows_are_reduced(node, along, uses):
-            plans[node] = along
-    if not plans:
-        return graph
+    return split_reductions_of(_TWO_STAGES, graph, ctx.target)
 
-    def rule(b: Builder, node: Node, new: dict[Node, Node]) -> Node | None:
-        return _two_stage(b, node, new[node.inputs[0]], plans[node]) if node in plans else None
 
-    return rewrite(graph, rule)
+def _match(node: Node, target: Target) -> Reductions | None:
+    return Reductions((node,)) if _row_axes(node) else None
+
+
+def _choose_split(found: Reductions, uses: dict[Node, list[Node]], target: Target) -> Split | None:
+    (node,) = found.results
+    along = _row_axes(node)
+    if rereads_operand(node, uses) or not _rows_are_reduced(node, along, uses):
+        return None
+    return Split(tuple(a for a in node.params["axes"] if a not in along))
 
 
 def _row_axes(node: Node) -> tuple[int, ...]:
@@ -65,7 +63,9 @@ def _rows_are_reduced(node: Node, along: tuple[int, ...], uses: dict[Node, list[
     return False
 
 
-def _two_stage(b: Builder, node: Node, x: Node, along: tuple[int, ...]) -> Node:
-    x = b.cast(x, node.dtype)
-    total: Node = b.sum(b.sum(x, along), tuple(a for a in node.params["axes"] if a not in along))
+def _merge_sums(chunks: Chunks, node: Node) -> Node:
+    total: Node = chunks.b.sum(chunks.reduce("sum"), chunks.split.whole_axes)
     return total
+
+
+_TWO_STAGES = Monoid(_match, _choose_split, lambda node: 0, (_merge_sums,))

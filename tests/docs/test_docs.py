@@ -183,3 +183,10 @@ def test_measured_tables_have_every_workload(monkeypatch, tmp_path):
     p.read_text(encoding="utf-8") for p in (ROOT / "hybridgpu").rglob("*.py"))))))  # fmt: skip
 def test_every_variable_is_described(variable):
     assert f"`{variable}" in (ROOT / "docs" / "settings.md").read_text(encoding="utf-8")
+
+
+def test_the_glossary_names_modules_that_are_there():
+    text = (ROOT / "docs" / "how-it-works.md").read_text(encoding="utf-8").split("## Glossary")[1]
+    modules = re.findall(r"\| `([\w/.]+)` \|$", text, re.MULTILINE)
+    assert len(modules) >= 30
+    assert [m for m in modules if not (ROOT / "hybridgpu" / m).exists()] == []

@@ -63,7 +63,13 @@ class Pass:
         return self.when is None or self.when(value, ctx)
 
     def run(self, value: Any, ctx: PassContext) -> Any:
-        return import_module(f".{self.module}", __package__).run(value, ctx)
+        entry = _ENTRIES.get(self.name)
+        if entry is None:
+            entry = _ENTRIES[self.name] = import_module(f".{self.module}", __package__).run
+        return entry(value, ctx)
+
+
+_ENTRIES: dict[str, Callable[[Any, PassContext], Any]] = {}  #: of the passes that were imported
 
 
 def has(*primitives: str) -> Condition:
@@ -102,7 +108,7 @@ GRAPH_PASSES = (
         when=has("amax", "amin"),
         required="a maximum equals one of the values that it is compared with",
     ),
-    Pass("pooling_backward", "passes.pooling.pooling_backward", "cpu", when=has("fold", "unfold")),
+    Pass("pooling_backward", "passes.pooling.pooling_backward", "cpu", when=has("fold", "unfold"), reorders=True),
     Pass("separable_pooling", "passes.pooling.separable_pooling", "cpu", when=has("unfold"), reorders=True),
     Pass(
         "two_stage_sums",
@@ -225,7 +231,7 @@ def compile_graph(
 
 def run_passes(passes: Iterable[Pass], value: Any, ctx: PassContext) -> Any:
     """What ``passes`` make of ``value``, one after the other; what each did is added to the records of ``ctx``."""
-    checking = verifying()
+    checking, (size, unit) = verifying(), _size(value)
     for each in passes:
         if not each.applies(value, ctx):
             continue
@@ -234,8 +240,10 @@ def run_passes(passes: Iterable[Pass], value: Any, ctx: PassContext) -> Any:
         seconds = perf_counter() - start
         if checking and isinstance(value, Graph):
             verify(value)
-        (before, _), (after, unit) = _size(given), _size(value)
-        ctx.records.append(PassRecord(each.name, before, after, unit, _changed(given, value), seconds))
+        before, changed = size, value is not given and _changed(given, value)
+        if value is not given:
+            size, unit = _size(value)
+        ctx.records.append(PassRecord(each.name, before, size, unit, changed, seconds))
         ctx.observe(each.name, value)
     return value
 
@@ -246,6 +254,8 @@ def check_disabled(names: Sequence[str]) -> None:
     Raises:
         MXNetError: with the names of those that can be disabled.
     """
+    if not names:
+        return
     required = {p.name: p.required for p in PASSES}
     optional = ", ".join(sorted(repr(p.name) for p in PASSES if not p.required))
     for name in names:
@@ -286,9 +296,7 @@ def _size(value: Any) -> tuple[int, str]:
 
 
 def _changed(before: Any, after: Any) -> bool:
-    """Whether a pass did something."""
-    if before is after:
-        return False
+    """Whether what a pass gave differs from what it was given."""
     if isinstance(before, Graph) and isinstance(after, Graph):
         return not before.equals(after)
     if isinstance(before, FusionPlan) and isinstance(after, FusionPlan):

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import hybridgpu as mx
-from hybridgpu import executor as executors
 from hybridgpu import nd, sym
+from hybridgpu.executor import executor as executors
 
 
 def product():

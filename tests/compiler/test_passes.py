@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from importlib import import_module
 from inspect import signature
 
@@ -44,6 +47,23 @@ def test_an_unknown_pass_is_named():
         mx.MXNetError, match=r"^Invalid Input: 'wellford', valid values are: {'conv_backward', .*PASSES$"
     ):
         compile_graph(build("softmax"), CPU.without_passes(("wellford",)))
+
+
+_COMPILED = """
+import sys
+from compiler.cases import build
+from hybridgpu.compiler.pipeline import PASSES, compile_graph
+from hybridgpu.compiler.target import CPU
+ran = {r.name for r in compile_graph(build("dense"), CPU).passes}
+print(*(p.name for p in PASSES if p.name not in ran and f"hybridgpu.compiler.{p.module}" in sys.modules))
+"""
+
+
+def test_passes_are_imported_where_they_run():
+    """All together would double what the first program waits for."""
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    done = subprocess.run([sys.executable, "-c", _COMPILED], env=env, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["exact_extrema"], "(whose predicates fusion asks)"
 
 
 def normalised(monkeypatch, text):

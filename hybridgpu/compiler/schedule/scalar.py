@@ -300,10 +300,8 @@ class _Evaluator:
     def build_reduction(self, node: Node, index: Index) -> Scalar:
         inner = reduction_operand_index(self.group, node, index)
         operand = self.memo[(node.inputs[0], inner, ())]
-        if node in self.group.column_sums:
-            return self.build_column_sum(node, index, operand)
-        if node in self.group.full_reductions:
-            return self.build_full_reduction(node, operand)
+        if node in self.group.over_rows:
+            return self.build_over_rows(node, index, operand)
 
         def make() -> Scalar:
             result = Scalar("reduction", node.dtype, (operand,), node, vars=frozenset(self.group.rows))
@@ -315,25 +313,16 @@ class _Evaluator:
         # the same reduction of the same scalar is one, however it was written
         return self.intern(("reduction", node.prim, operand), make)
 
-    def build_column_sum(self, node: Node, index: Index, operand: Scalar) -> Scalar:
-        """A sum over all rows."""
+    def build_over_rows(self, node: Node, index: Index, operand: Scalar) -> Scalar:
+        """A reduction over all rows: of each element of a row, or of one value of each."""
 
         def make() -> Scalar:
             result = Scalar("reduction", node.dtype, (operand,), node, vars=all_vars(index))
-            self.column_sums.append(Reduction(node, operand, result, ZERO))
+            found = self.column_sums if result.vars else self.full_reductions
+            found.append(Reduction(node, operand, result, ZERO))
             return result
 
-        return self.intern(("sum", operand, index), make)
-
-    def build_full_reduction(self, node: Node, operand: Scalar) -> Scalar:
-        """A value of every row, reduced over all rows."""
-
-        def make() -> Scalar:
-            result = Scalar("reduction", node.dtype, (operand,), node)
-            self.full_reductions.append(Reduction(node, operand, result, ZERO))
-            return result
-
-        return self.intern(("total", node.prim, operand), make)
+        return self.intern(("over rows", node.prim, operand, index), make)
 
     # -- constructors; each kind of scalar is interned by what defines it
 

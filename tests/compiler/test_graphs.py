@@ -133,15 +133,25 @@ AT_ONCE = 12  #: cases whose kernels are compiled together
 
 
 @cache
-def prepared(number: int) -> None:
+def prepared(names: tuple[str, ...]) -> None:
     """Compile what the cases of a group need."""
-    prepare([k for name in NAMES[number * AT_ONCE : (number + 1) * AT_ONCE] for k in for_cuda(name).kernels])
+    prepare([k for name in names for k in for_cuda(name).kernels])
+
+
+@pytest.fixture(scope="module")
+def groups(request) -> dict[str, tuple[str, ...]]:
+    """Case -> itself and its neighbours among those that this run executes as CUDA; alone where few tests were chosen."""
+    here = (i for i in request.session.items if i.path == request.path)
+    names = [i.callspec.params["name"] for i in here if i.originalname == "test_cuda_text_executed_on_the_cpu"]
+    if request.session.testscollected <= len(NAMES):  # a mutant may end the run at the first
+        return {name: (name,) for name in names}
+    return {name: tuple(names[k - k % AT_ONCE :][:AT_ONCE]) for k, name in enumerate(names)}
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_cuda_text_executed_on_the_cpu(name, cuda_driver, request):
-    if request.session.testscollected > len(NAMES):  # its neighbours will be wanted, too
-        prepared(NAMES.index(name) // AT_ONCE)
+def test_cuda_text_executed_on_the_cpu(name, cuda_driver, groups):
+    if len(groups[name]) > 1:
+        prepared(groups[name])
     execute_as_cuda(name, cuda_driver)
 
 

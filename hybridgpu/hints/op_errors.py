@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 from ..base import MXNetError
 from ..compiler.ir.types import TensorType
@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from ..ops.record import Operator
 
 __all__ = ["Given", "about_types", "add_details", "differing_types", "hand_on", "refusal", "shape_of"]
+
+#: name in np -> its definition, which that package fills
+NP_FUNCTIONS: dict[str, Callable[..., Any]] = {}
 
 _INSTEAD, _TYPES = "instead", "about_types"  #: attributes of an error
 
@@ -112,11 +115,9 @@ def _function(op: Operator) -> str:
     """How users call an operator of np, whose name they do not write."""
     if not op.name.startswith(("_np_", "_npi_")):
         return ""
-    from ..ops.numpy import NP
-
     word = op.name.removeprefix("_np_").removeprefix("_npi_").removesuffix("_scalar")
     for name in (word, f"random.{word}", f"linalg.{word}", word[1:] if word[0] == "r" else ""):
-        if name in NP:
+        if name in NP_FUNCTIONS:
             return f", np.{name}"
     return ""
 

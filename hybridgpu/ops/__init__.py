@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The operator table. Importing this package declares every operator."""
 
+from importlib import import_module
+
+from ..frontend.late_declarations import FAMILY_DECLARED_BY
 from . import (
     attention,
     boxes,
@@ -35,5 +38,7 @@ from . import (
     vision,
 )
 from .record import OPERATORS, Operator
+
+FAMILY_DECLARED_BY["_np"] = lambda: import_module(".numpy", __name__)
 
 __all__ = ["OPERATORS", "Operator"]

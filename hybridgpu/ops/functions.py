@@ -12,7 +12,7 @@ from inspect import Parameter, Signature
 from types import MappingProxyType
 from typing import Any
 
-from ..frontend.late_declarations import DECLARED_BY
+from ..frontend.late_declarations import DECLARED_BY, FAMILY_DECLARED_BY
 from .record import OPERATORS, Operator
 
 __all__ = [
@@ -78,12 +78,11 @@ def bind(op: Operator, args: Sequence[Any], kwargs: dict[str, Any]) -> Bound:
 def registered(name: str) -> Operator | None:
     """The operator that the table has under this name; None if there is none."""
     found = OPERATORS.get(name)
-    if found is None and (name in DECLARED_BY or name.startswith("_np")):
-        if name in DECLARED_BY:
-            DECLARED_BY[name]()
-        else:
-            from . import numpy  # noqa: F401  declares them
-        found = OPERATORS.get(name)
+    if found is None:
+        declare = DECLARED_BY.get(name) or FAMILY_DECLARED_BY.get(name[:3])
+        if declare is not None:
+            declare()
+            found = OPERATORS.get(name)
     return found
 
 

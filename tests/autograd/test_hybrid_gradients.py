@@ -10,7 +10,7 @@ import pytest
 
 import hybridgpu as mx
 from hybridgpu import autograd, gluon, nd
-from hybridgpu.compiler.ir.text import parse_graph
+from hybridgpu.compiler.ir.parse import parse_graph
 from hybridgpu.compiler.primitives import TABLE
 from hybridgpu.gluon import nn
 

@@ -18,7 +18,7 @@ from hypothesis import given, note
 from hypothesis import strategies as st
 
 from hybridgpu.compiler.ir import Graph, Node
-from hybridgpu.compiler.ir.text import parse_graph
+from hybridgpu.compiler.ir.parse import parse_graph
 from hybridgpu.compiler.ir.verify import verify
 from hybridgpu.compiler.pass_context import PassContext
 from hybridgpu.compiler.passes import materialize

@@ -14,7 +14,7 @@ from guard_pages import guarded, guarded_copy
 
 from hybridgpu.backends.cpu.backend import cpu_backend
 from hybridgpu.backends.cuda.backend import CudaBackend
-from hybridgpu.compiler.ir.text import parse_graph
+from hybridgpu.compiler.ir.parse import parse_graph
 from hybridgpu.compiler.ir.verify import verify
 from hybridgpu.compiler.passes.canonicalize.simplify import simplify
 from hybridgpu.compiler.pipeline import compile_graph

@@ -8,7 +8,7 @@ import itertools
 import numpy as np
 import pytest
 
-from hybridgpu.compiler.ir.text import ParseError, parse_graph
+from hybridgpu.compiler.ir.parse import ParseError, parse_graph
 from hybridgpu.compiler.ir.types import tensor_type
 from hybridgpu.compiler.ir.verify import verify
 from hybridgpu.compiler.passes.canonicalize.simplify import simplify

@@ -17,7 +17,7 @@ from compiler.cases import arrays
 from compiler.oracle import Oracle
 
 from hybridgpu.compiler.ir import Graph
-from hybridgpu.compiler.ir.text import parse_graph
+from hybridgpu.compiler.ir.parse import parse_graph
 from hybridgpu.compiler.ir.verify import verify
 from hybridgpu.compiler.passes.fuse import FusionPlan
 from hybridgpu.compiler.pipeline import GRAPH_PASSES, PASSES, new_context, run_passes

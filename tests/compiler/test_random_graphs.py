@@ -25,7 +25,7 @@ from hybridgpu.backends.base import Mode
 from hybridgpu.backends.cpu.backend import cpu_backend
 from hybridgpu.backends.cuda.backend import CudaBackend
 from hybridgpu.compiler.ir import tensor_type
-from hybridgpu.compiler.ir.text import parse_graph
+from hybridgpu.compiler.ir.parse import parse_graph
 from hybridgpu.compiler.ir.verify import verify
 from hybridgpu.compiler.passes.canonicalize.simplify import simplify
 from hybridgpu.compiler.passes.differentiate import differentiate

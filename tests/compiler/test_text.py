@@ -7,7 +7,7 @@ import pytest
 from compiler.cases import parse
 
 from hybridgpu.compiler.ir import Graph, Node, Provenance
-from hybridgpu.compiler.ir.text import ParseError, parse_graph
+from hybridgpu.compiler.ir.parse import ParseError, parse_graph
 from hybridgpu.compiler.ir.verify import VerifyError, verify
 from hybridgpu.compiler.primitives import TABLE, builder
 

@@ -20,7 +20,6 @@ from ...compiler.program import END_OF_UNIT
 from ...core.temp_dirs import scratch
 from ..base import NotBuiltError, this_thread
 from .process import run as _run
-from .toolchain import MOST_WAITING
 
 if TYPE_CHECKING:
     import subprocess
@@ -53,7 +52,7 @@ _AS_PAGES = ("-z", "noseparate-code")
 def start(toolchain: Toolchain, numeric: str, units: int) -> AbstractContextManager[Sequence[PrestartedCompiler]]:
     """As many compilers as ``units`` can use that are ready when a text for :func:`compile_source` is there; none where they
     would only take time."""
-    count = min(units, MOST_WAITING, cpu_count() - this_thread.background) if cpu_count() > 1 else 0
+    count = min(units, cpu_count() - this_thread.background) if cpu_count() > 1 else 0
     if not toolchain.waits or not count:
         return nullcontext(())
     from .prestarted_compiler import start_many  # needed as seldom as ``subprocess``

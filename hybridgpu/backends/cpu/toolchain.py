@@ -112,7 +112,7 @@ class Toolchain:
         take time."""
         from .compile import start
 
-        return start(self, numeric, units)
+        return start(self, numeric, min(units, MOST_WAITING))
 
     def compile(self, source: str, numeric: str, store: Store, waiting: Sequence[PrestartedCompiler] = ()) -> bytes:
         """The shared library of ``source``; see :func:`~hybridgpu.backends.cpu.compile.compile_source`."""

@@ -24,6 +24,7 @@ from weakref import WeakKeyDictionary
 
 from ...core.dataclass import dataclass
 from ...core.dtypes import DType, f64, from_short
+from ..body_passes import BODY_PASSES
 from ..ir.graph import RANDOM_STATE, Builder, Graph, Node, Params, Primitive, reachable
 from ..ir.types import TensorType, tensor_type
 
@@ -35,24 +36,21 @@ _RUNS: WeakKeyDictionary[Graph, dict[Any, Any]] = WeakKeyDictionary()  # body ->
 
 def _interpreter(body: Graph, xp: Any, wide: bool) -> Any:
     """What runs a body on arrays of ``xp``."""
-    from ..passes.canonicalize.simplify import simplify  # passes know primitives; this and the next are the ways back
     from ..reference import Interpreter
 
     made = _RUNS.setdefault(body, {})
     key = (id(xp), wide)
     if key not in made:
-        made[key] = Interpreter(simplify(body), xp, wide)
+        made[key] = Interpreter(BODY_PASSES["simplify"]()(body), xp, wide)
     return made[key]
 
 
 def _derivative(body: Graph, kept: tuple[int, ...], given: tuple[bool, ...], wanted: tuple[bool, ...]) -> Any:
     """The derivative of a step; ``kept`` are the positions of the outputs that it may read."""
-    from ..passes.differentiate import differentiate
-
     made = _RUNS.setdefault(body, {})
     key = (kept, given, wanted)
     if key not in made:
-        made[key] = differentiate(body, [body.outputs[k] for k in kept], given, wanted)
+        made[key] = BODY_PASSES["differentiate"]()(body, [body.outputs[k] for k in kept], given, wanted)
     return made[key]
 
 

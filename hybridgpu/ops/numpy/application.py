@@ -21,6 +21,7 @@ import numpy
 
 from ...base import ParameterError, numeric_types
 from ...core import autograd_state
+from ...hints.op_errors import NP_FUNCTIONS
 
 __all__ = [
     "NP",
@@ -109,7 +110,9 @@ class Application(Protocol):
         return lambda *args, **kwargs: definition(self, *args, **kwargs)
 
 
-NP: dict[str, Callable[..., Any]] = {}  #: name in np, such as 'sum', 'linalg.norm', 'random.uniform' -> definition
+NP: dict[str, Callable[..., Any]] = (
+    NP_FUNCTIONS  #: name in np, such as 'sum', 'linalg.norm', 'random.uniform' -> definition
+)
 NPX: dict[str, Callable[..., Any]] = {}  #: name in npx -> definition
 
 

@@ -135,7 +135,7 @@ class NDArrayIter(DataIter):
         self.label = [(name, _rows(x, self.idx)) for name, x in self.label]
 
     def _hg_forget(self) -> None:
-        self._hg_carried: list[list[NDArray]] = [[], []]  #: samples of the last epoch that go first in this one
+        self._hg_carried = [[], []]
 
     def iter_next(self) -> bool:
         """Go to the next batch; False at the end."""

@@ -59,13 +59,13 @@ MORE = {
     "templates/cpu/map.j2": ["tests/compiler/test_nontemporal_stores.py"],
     "templates/cpu/nests.j2": ["tests/compiler/test_map.py", "tests/compiler/test_scatter.py"],
     "templates/cuda/*s.j2": ["tests/compiler/test_rows_cuda.py", "tests/compiler/test_map.py"],
-    "templates/cuda/rows.j2": [
+    "templates/cuda/rows*.j2": [
         "tests/compiler/test_column_sums_cuda.py::test_sums_stay_in_registers",
         "tests/compiler/test_column_sums_cuda.py",
     ],
     "templates/cuda/spans.j2": ["tests/compiler/test_column_sums_cuda.py"],
     "templates/cuda/elements.j2": ["tests/compiler/test_scatter_cuda.py"],
-    "templates/cuda/matmul.j2": ["tests/compiler/test_matmul_cuda.py"],
+    "templates/cuda/matmul*.j2": ["tests/compiler/test_matmul_cuda.py"],
     "templates/cpu/matmul.j2": ["tests/compiler/test_matmul.py"],
     "templates/cpu/rows.j2": [
         "tests/compiler/test_rows.py",

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from math import prod
 from typing import ClassVar
 
@@ -11,7 +12,7 @@ from ..kernel import Statement, TemplateFields
 from ..reduction_passes import Accumulator, ColumnSum, Pass
 from .vector_access import SpanBody
 
-__all__ = ["CachedValue", "ColumnsFields", "PassFields", "ReductionFields", "RowsFields"]
+__all__ = ["CachedValue", "ColumnsFields", "PassFields", "ReductionFields", "RowsFields", "RowsWithSumsFields"]
 
 _MAX_STATE_BYTES = 16  #: bytes of the state of a reduction, at most
 
@@ -28,6 +29,7 @@ class PassFields:
         inner, row_inner: the variable along a span, where statements mention it.
         body, accumulators, sums: of an element.
         row_live_in, row_live_out, live_in: row values that cross from block to block, as (type, name).
+        arrives: behind it no block of the cluster reads what others hold until the results are written.
     """
 
     row: list[Statement]
@@ -42,6 +44,7 @@ class PassFields:
     row_live_in: list[tuple[str, str]] = field(default_factory=list)
     row_live_out: list[tuple[str, str]] = field(default_factory=list)
     live_in: list[tuple[str, str]] = field(default_factory=list)
+    arrives: bool = False
 
     @property
     def variables(self) -> frozenset[str]:
@@ -77,7 +80,6 @@ class ReductionFields(TemplateFields):
         cluster_states, cluster_shape: … and likewise those of blocks.
         sums, sums_shape: (sum over all rows, the result it is left in), and the array in which a block's teams meet.
         cluster_reduced: blocks that put their sums together.
-        last_merge: the last walk that reduces anything.
         reuses_states: states lie where those of the row before do.
     """
 
@@ -101,7 +103,6 @@ class ReductionFields(TemplateFields):
     arrays: list[tuple[str, str]]
     shared_states: list[Accumulator]
     state_dims: tuple[int, ...]
-    last_merge: int
     reuses_states: bool
     cluster_states: list[Accumulator] = field(default_factory=list)
     cluster_shape: str = ""
@@ -133,10 +134,8 @@ class RowsFields(ReductionFields):
         reads_row: statements mention the row.
         unaligned_rows, anchor: rows begin anywhere; the offset of one ('' if it begins with a span all the same).
         row_stores: stores of one value a row.
-        blocks: of a multiprocessor, where a block takes rows to the end.
         state_slot: which of several rows' states are meant.
         recompute_indices: positions are found anew in every walk.
-        sums_at: where each sum's array begins in shared memory, in bytes.
     """
 
     template: ClassVar[str] = "cuda/rows.j2"
@@ -148,10 +147,29 @@ class RowsFields(ReductionFields):
     unaligned_rows: bool
     anchor: str
     row_stores: list[Statement]
-    blocks: int
     state_slot: str
     recompute_indices: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class RowsWithSumsFields(RowsFields):
+    """The same with sums over all rows.
+
+    Attributes:
+        blocks: of a multiprocessor, each of which takes rows to the end.
+        sums_at: where each sum's array begins in shared memory, in bytes.
+    """
+
+    template: ClassVar[str] = "cuda/rows_with_sums.j2"
+    blocks: int
     sums_at: list[int]
+
+    @staticmethod
+    def of(rows: RowsFields, blocks: int, sums_at: list[int]) -> RowsWithSumsFields:
+        """The record of ``rows`` with what is known of their sums."""
+        return RowsWithSumsFields(
+            **{f.name: getattr(rows, f.name) for f in fields(rows)}, blocks=blocks, sums_at=sums_at
+        )
 
 
 @dataclass(frozen=True, kw_only=True)

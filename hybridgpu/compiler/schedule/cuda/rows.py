@@ -21,7 +21,7 @@ from ..scalar import Reduction, Scalar, ScalarProgram
 from ..traffic import elements_read, traffic
 from .index_type import index_type
 from .reduction_config import LaunchConfig, Workload, choose_columns, choose_rows, choose_rows_with_sums, live_values
-from .reduction_fields import CachedValue, ColumnsFields, PassFields, RowsFields
+from .reduction_fields import CachedValue, ColumnsFields, PassFields, RowsFields, RowsWithSumsFields
 from .vector_access import SpanBody, SpanBuilder, cached_type, choose_vector
 
 __all__ = ["schedule_reduction"]
@@ -318,6 +318,8 @@ def _rows_fields(
                 sums=walk.sums,
             )
         )
+    if form.cluster > 1 and not program.column_sums:
+        _mark_arrival(walks)
     again = form.team > 32 and sum(bool(w.accumulators) for w in walks) == 1
     sizes = [max(4, r.operand.dtype.size) for r in program.column_sums]
     turns = again and form.cluster > 1 and bool(plan.column_sums)  # barriers of a cluster are dear
@@ -351,7 +353,6 @@ def _rows_fields(
         shared_states=[a for w in walks for a in w.accumulators] if form.team > 32 else [],
         state_dims=(2, form.threads // 32) if turns else (form.threads // 32,),
         state_slot="[slot]" if turns else "",
-        last_merge=_last_merge(walks),
         reuses_states=again and not turns,
         sums=[(s, f"y{len(program.stores) + n}") for n, s in enumerate(plan.column_sums)],
         sums_shape=f"[{form.steps * vector}][{form.threads}]" if plan.column_sums and teams > 1 else "",
@@ -364,11 +365,11 @@ def _rows_fields(
         unaligned_rows=spans.anchor is not None,
         anchor=anchor,
         row_stores=plan.row_stores,
-        blocks=form.blocks,
         recompute_indices=form.recompute_indices,
-        sums_at=[form.steps * vector * form.threads * sum(sizes[:n]) for n in range(len(sizes))],
     )
     if program.column_sums:
+        each_sum = form.steps * vector * form.threads
+        fields = RowsWithSumsFields.of(fields, form.blocks, [each_sum * sum(sizes[:n]) for n in range(len(sizes))])
         each = form.cluster * form.cluster_reduced
         launch = Launch(form.threads, extent=1, scale=1, per_block=1, shared=form.shared, cluster=each)
     elif form.cluster > 1:
@@ -422,6 +423,8 @@ def _columns_fields(
                 live_in=walk.live_in,
             )
         )
+    if form.cluster > 1:
+        _mark_arrival(walks)
     last = spans.row_body(plan.passes[-1].row_scalars, stored)
     after_inner = tile if tile in last.element_variables else ""
     inner = bool(after_inner) or any(w.inner or w.row_inner for w in walks)
@@ -452,7 +455,6 @@ def _columns_fields(
         state_dims=(form.states_per_row, vector, form.row_spans),
         cluster_states=accumulators if form.cluster > 1 else [],
         cluster_shape=f"[{vector}][{form.row_spans}]",
-        last_merge=_last_merge(walks),
         reuses_states=form.states_per_row > 1 and sum(bool(w.accumulators) for w in walks) == 1,
         tile=tile,
         row_spans=form.row_spans,
@@ -498,9 +500,11 @@ def _index_type(program: ScalarProgram, form: LaunchConfig, spans: SpanBuilder) 
     return index_type([program], [parts * width] if program.column_sums else ())
 
 
-def _last_merge(walks: list[PassFields]) -> int:
-    """The number of the last walk that reduces anything, -1 if none does."""
-    return max((n for n, w in enumerate(walks) if w.accumulators), default=-1)
+def _mark_arrival(walks: list[PassFields]) -> None:
+    """Note the last walk that reduces anything, where several blocks share a row."""
+    last = next((w for w in reversed(walks) if w.accumulators), None)
+    if last is not None:
+        last.arrives = True
 
 
 def _shared_values(form: LaunchConfig, places: dict[Scalar, str]) -> list[CachedValue]:

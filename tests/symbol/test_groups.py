@@ -54,7 +54,7 @@ def test_arrays_lie_with_their_groups():
 @pytest.mark.parametrize("grad_req", ["write", "add"])
 @pytest.mark.parametrize("limit", [0, 99], ids=["compiled", "interpreted"])
 def test_results_are_those_of_one_device(grad_req, limit, monkeypatch):
-    monkeypatch.setattr(mx.executor, "_COMPILE_AFTER", limit)
+    monkeypatch.setattr("hybridgpu.executor.executor._COMPILE_AFTER", limit)
     s = network()
     found = [
         run(s.simple_bind(mx.cpu(0), grad_req, x=(4, 2), z=(4, 3), group2ctx=groups), 2) for groups in (None, GROUPS)

@@ -44,7 +44,7 @@ def test_kills_at_random_moments(kills, tmp_path, compiler):
     places = [*(tmp_path / "temporary").iterdir(), *(tmp_path / "cache").glob("*/.write-*")]
     for place in places:
         os.utime(place, (time.time() - 4000,) * 2)
-    later = "from hybridgpu import scratch, store; scratch.make(); store.default_store().trim()"
+    later = "from hybridgpu.cache import disk_cache; from hybridgpu.core import temp_dirs; temp_dirs.make(); disk_cache.default_store().trim()"
     subprocess.run([sys.executable, "-c", later], env=env, check=True, timeout=60)
     left = [*(tmp_path / "temporary").glob("hybridgpu-held-*"), *(tmp_path / "cache").glob("*/.write-*")]
     assert not left

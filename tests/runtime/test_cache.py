@@ -337,7 +337,7 @@ resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))
 
 
 DELETES = """
-from hybridgpu import store
+from hybridgpu.cache import disk_cache as store
 original = store.Store.put
 
 def put(self, kind, key, data):

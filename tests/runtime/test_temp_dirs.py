@@ -14,12 +14,12 @@ from hybridgpu.core import temp_dirs
 
 HELD = """
 import time
-from hybridgpu import scratch
+from hybridgpu.core import temp_dirs
 
-print(scratch.make(), flush=True)
+print(temp_dirs.make(), flush=True)
 time.sleep(600)
 """
-SWEEPS = "from hybridgpu import scratch; scratch.make()"
+SWEEPS = "from hybridgpu.core import temp_dirs; temp_dirs.make()"
 FORKS = """
 import os, time
 from hybridgpu.cache.disk_cache import default_store

@@ -12,12 +12,22 @@ from typing import Any
 import numpy as np
 
 from ... import ndarray, optimizer, symbol
-from ...core.dtypes import DType, bf16, dtype_of, f16, f32
+from ...core.dtypes import DType, f32
 from ...ndarray.apply import forget_graphs
 from ...ops.functions import registered
 from ...ops.precision import WIDEST, Policy, use
-from . import lists
+from . import lists  # noqa: F401  a public name
 from .convert import convert_bucketing_module, convert_hybrid_block, convert_model, convert_symbol  # noqa: F401
+from .lists.by_type import (
+    list_conditional_fp32_ops,
+    list_fp32_ops,
+    list_loss_output_functions,
+    list_lp16_fp32_ops,
+    list_lp16_ops,
+    list_lp16_use_fp32_params,
+    list_widest_type_cast,
+    narrow_type,
+)
 from .loss_scaler import LossScaler
 
 __all__ = [
@@ -50,58 +60,6 @@ _amp_loss_scale_initialized = False
 # -- the lists
 
 
-def _narrow(target_dtype: Any) -> DType:
-    """float16 or bfloat16.
-
-    Raises:
-        AssertionError: another type.
-    """
-    try:
-        found = dtype_of(target_dtype)
-    except TypeError:
-        found = f32
-    assert found in (f16, bf16), "not supported type"
-    return found
-
-
-def list_lp16_ops(target_dtype: Any) -> list[str]:
-    """Operators that compute in the narrow type."""
-    return lists.symbol_fp16.FP16_FUNCS if _narrow(target_dtype) is f16 else lists.symbol_bf16.BF16_FUNCS
-
-
-def list_fp32_ops(target_dtype: Any) -> list[str]:
-    """Operators that compute in float32."""
-    return lists.symbol_fp16.FP32_FUNCS if _narrow(target_dtype) is f16 else lists.symbol_bf16.FP32_FUNCS
-
-
-def list_lp16_fp32_ops(target_dtype: Any) -> list[str]:
-    """Operators that compute in the type that they are given."""
-    return lists.symbol_fp16.FP16_FP32_FUNCS if _narrow(target_dtype) is f16 else lists.symbol_bf16.BF16_FP32_FUNCS
-
-
-def list_conditional_fp32_ops(target_dtype: Any) -> list[tuple[str, str, list[str]]]:
-    """Operators that compute in float32 where an attribute has one of some values."""
-    narrow = _narrow(target_dtype)
-    return lists.symbol_fp16.CONDITIONAL_FP32_FUNCS if narrow is f16 else lists.symbol_bf16.CONDITIONAL_FP32_FUNCS
-
-
-def list_widest_type_cast(target_dtype: Any) -> list[str]:
-    """Operators that compute in the widest type of their inputs."""
-    narrow = _narrow(target_dtype)
-    return lists.symbol_fp16.WIDEST_TYPE_CASTS if narrow is f16 else lists.symbol_bf16.WIDEST_TYPE_CASTS
-
-
-def list_loss_output_functions(target_dtype: Any) -> list[str]:
-    """Losses that give a gradient of their own."""
-    narrow = _narrow(target_dtype)
-    return lists.symbol_fp16.LOSS_OUTPUT_FUNCTIONS if narrow is f16 else lists.symbol_bf16.LOSS_OUTPUT_FUNCTIONS
-
-
-def list_lp16_use_fp32_params(target_dtype: Any) -> dict[str, list[str]] | None:
-    """Inputs that stay float32 in operators that compute in bfloat16; None for float16."""
-    return None if _narrow(target_dtype) is f16 else lists.symbol_bf16.BF16_USE_FP32_PARAMS
-
-
 # -- training
 
 
@@ -132,7 +90,7 @@ def init(
     if _amp_initialized:
         return
     try:
-        low = _narrow(target_dtype)
+        low = narrow_type(target_dtype)
     except AssertionError:
         raise AssertionError("AMP currently supports only float16 or bfloat16 as a target_dtype") from None
     policy = _policy(low, target_precision_ops, conditional_fp32_ops, fp32_ops)

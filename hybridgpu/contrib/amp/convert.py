@@ -13,6 +13,7 @@ from ...ops import OPERATORS
 from ...symbol import Symbol
 from ...symbol.inference import type_propagation
 from ...symbol.node import Entry, SymbolNode, topological
+from .lists import by_type
 
 if TYPE_CHECKING:
     from ...gluon import SymbolBlock
@@ -207,8 +208,6 @@ def convert_symbol(
     Raises:
         AssertionError: arguments of other types, an operator in two lists or in none of MXNet's.
     """
-    from . import amp
-
     assert isinstance(sym, Symbol), "First argument to convert_symbol should be Symbol"
     low = _target(target_dtype)
     for given, what in (
@@ -218,9 +217,9 @@ def convert_symbol(
         (excluded_sym_names, "excluded_sym_names should be a list of strs"),
     ):
         assert given is None or isinstance(given, list), what
-    defaults = amp.list_conditional_fp32_ops(low)
-    low_ops = amp.list_lp16_ops(low) if target_dtype_ops is None else target_dtype_ops
-    full_ops = amp.list_fp32_ops(low) if fp32_ops is None else fp32_ops
+    defaults = by_type.list_conditional_fp32_ops(low)
+    low_ops = by_type.list_lp16_ops(low) if target_dtype_ops is None else target_dtype_ops
+    full_ops = by_type.list_fp32_ops(low) if fp32_ops is None else fp32_ops
     conditions = defaults if conditional_fp32_ops is None else conditional_fp32_ops
     for condition in conditions:
         name, attribute, texts = condition
@@ -236,9 +235,9 @@ def convert_symbol(
         common = sorted({*one} & {*other})
         assert not common, f"Ops cannot be in two or more lists. Common ops in {a} and {b} {common}"
     legal = {
-        *amp.list_lp16_ops(low),
-        *amp.list_fp32_ops(low),
-        *amp.list_lp16_fp32_ops(low),
+        *by_type.list_lp16_ops(low),
+        *by_type.list_fp32_ops(low),
+        *by_type.list_lp16_fp32_ops(low),
         *(c[0] for c in defaults),
     }
     illegal = sorted({*low_ops, *full_ops, *conditional} - legal)
@@ -257,7 +256,7 @@ def convert_symbol(
         low,
         low_ops,
         full_ops,
-        amp.list_widest_type_cast(low),
+        by_type.list_widest_type_cast(low),
         conditions,
         excluded_sym_names or [],
         data,

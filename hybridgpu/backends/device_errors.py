@@ -18,6 +18,7 @@ from ..base import MXNetError
 from ..core.fork_safe_lock import Lock
 
 __all__ = [
+    "ERRORS_OF",
     "DeviceError",
     "HostMemoryError",
     "call_with_retry",
@@ -30,6 +31,8 @@ __all__ = [
 ]
 
 _LIBRARIES = ("cupy", "cupy_backends")
+#: 'cuda' -> what imports the module that knows CuPy's errors and gives its memory back
+ERRORS_OF: dict[str, Callable[[], Any]] = {}
 _MISSING = "Failure finding"  #: how CuPy begins to say that a library of CUDA is not there
 _T = TypeVar("_T")
 
@@ -99,9 +102,8 @@ def translate(error: Exception) -> Exception:
     # what CuPy's compiled parts raise are errors of Python's own
     if type(error).__module__.partition(".")[0] not in _LIBRARIES and "cudaError" not in text and _MISSING not in text:
         return error
-    from .cuda.errors import of_cupy
-
-    return of_cupy(error)
+    found: Exception = ERRORS_OF["cuda"]().of_cupy(error)
+    return found
 
 
 def retry_after_oom(error: Exception, work: Callable[..., _T], *arguments: Any) -> _T:
@@ -114,10 +116,8 @@ def retry_after_oom(error: Exception, work: Callable[..., _T], *arguments: Any) 
     """
     found = translate(error)
     if isinstance(found, DeviceError) and found.memory:
-        from .cuda.errors import give_back
-
         clear_frames(error.__traceback__)  # which hold what the work had made by then
-        given = give_back(release)
+        given = ERRORS_OF["cuda"]().give_back(release)
         try:
             return work(*arguments)
         except Exception as e:

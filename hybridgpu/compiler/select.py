@@ -197,7 +197,7 @@ def _select_conv_of_cpu(node: Node, shape: ConvShape | None, cpu: CpuConstants) 
         return Selection("library", _why_im2col(node, shape))
     if node.dtype.short in ("f32", "f64") and phases_of(shape, node.dtype.size) is not None:
         return Selection("conv_input_dilated", f"{prod(shape.base)} phases without the zeros between elements")
-    # bands of halves are read as they lie: passes.precision.promote_half asks again with float32
+    # bands of halves are read as they lie: the pass promote_half_convs asks again with float32
     band = None if node.dtype.is_half or not node.dtype.is_float else band_of(shape, node.dtype.size)
     if band is not None:
         # a wasteful kernel still beats the calls of a library where there is little to do
@@ -246,7 +246,7 @@ def _select_scatter(node: Node, target: Target) -> Selection:
         return Selection("library")
     if not adds:
         return Selection("scatter", "replaces rows in the order of the updates")
-    if target.name == "cpu":  # passes.precision.promote_half makes sums of halves sums of floats
+    if target.name == "cpu":  # the pass promote_half_scatters makes sums of halves sums of floats
         return Selection("library" if node.dtype.is_half else "scatter", "")
     if node.dtype.is_float and target.numeric == "strict":
         return Selection("scatter", "in any other order sums would differ from run to run")

@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 from compiler.cases import parse
 
-from hybridgpu.compiler.ir import Graph, Node, Provenance
+from hybridgpu.compiler.ir import Builder, Graph, Node, Provenance
 from hybridgpu.compiler.ir.parse import ParseError, parse_graph
 from hybridgpu.compiler.ir.verify import VerifyError, verify
 from hybridgpu.compiler.primitives import TABLE, builder
@@ -41,6 +41,18 @@ def test_malformed_text_is_refused(text, message):
     with pytest.raises(ParseError) as refused:
         parse_graph(text, TABLE)
     assert message in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("maximum", "there is no primitive 'maximum'; similar names: 'max', 'amax'"),
+        ("zzz", "there is no primitive 'zzz'"),
+    ],
+)
+def test_a_lowering_names_an_unknown_primitive(name, message):
+    with pytest.raises(AttributeError, match=f"^{message}$"):
+        getattr(Builder(TABLE), name)
 
 
 def test_what_is_printed_reads_back_with_its_origin():

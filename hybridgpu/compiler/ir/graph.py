@@ -264,7 +264,10 @@ class Builder:
         try:
             prim = self._table[name]
         except KeyError:
-            raise AttributeError(f"there is no primitive {name!r}") from None
+            from difflib import get_close_matches
+
+            near = ", ".join(map(repr, get_close_matches(name, self._table, 4, 0.5)))
+            raise AttributeError(f"there is no primitive {name!r}{near and f'; similar names: {near}'}") from None
         if prim.family == "elementwise":
 
             def method(*args: Any, **params: Any) -> Node:

@@ -33,7 +33,7 @@ ARROW = "\n=>\n\n"
 def read(name):
     """The context, the graph, and what the pass is to make of it."""
     settings, _, rest = (FOLDER / f"{name}.txt").read_text().partition("\n\n")
-    before, _, after = rest.partition(ARROW)
+    before, _, after = rest.partition(ARROW.rstrip("\n"))  # a new example ends there
     target, context = CPU, {}
     for line in settings.splitlines():
         key, _, value = line.partition(": ")
@@ -45,7 +45,7 @@ def read(name):
             context[key] = lambda node, value=value: value == "all"
         else:
             context[key] = literal(value)
-    return new_context(target, **context), parse_graph(before, TABLE), after
+    return new_context(target, **context), parse_graph(before, TABLE), after.lstrip("\n")
 
 
 def literal(text):

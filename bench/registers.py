@@ -111,8 +111,8 @@ def _preferring(number: int) -> Iterator[None]:
     best = reduction_config._fastest
 
     def chosen(forms: Any, work: Any) -> Any:
-        order = sorted(forms, key=lambda f: (len(f.refused), f.seconds))
-        alike = [f for f in order if len(f.refused) == len(order[0].refused)]
+        order = sorted(forms, key=lambda f: (len(f.not_cached), f.seconds))
+        alike = [f for f in order if len(f.not_cached) == len(order[0].not_cached)]
         return replace(alike[min(number, len(alike) - 1)], why="")
 
     if number:

@@ -35,6 +35,13 @@ def test_a_sample_is_predicted(bench):
     assert found["median_error"] <= ERROR and found["wrong_blocks"] <= WRONG + 0.05, found  # a sample
 
 
+@pytest.mark.skipif(not has_nvrtc(), reason="NVRTC is not installed")
+def test_other_forms_than_the_preferred_are_collected(bench):
+    sample = [g for g in bench.graphs("sm_90") if g[0] == "sum f32 4096"]
+    one, two = (bench.collect(sample, forms, "sm_90") for forms in (1, 2))
+    assert len(one) == 1 and len(two) == 2
+
+
 def test_figures_that_are_off_would_be_seen(bench):
     """The summary of what is known: one error of five registers, which costs a block, among three."""
     demand = bench.RegisterDemand(False, 0, 0, 0, 0, False)

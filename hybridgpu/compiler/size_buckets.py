@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 __all__ = [
+    "MAX_SPLIT_PARTS",
     "MIN_DYNAMIC_EXTENT",
     "MIN_LANE_ROWS",
     "MIN_SPLIT_EXTENT",
@@ -17,6 +18,7 @@ __all__ = [
 
 MIN_DYNAMIC_EXTENT = 5  #: turns of a loop whose number is better an argument: compilers write shorter loops out
 MIN_SPLIT_EXTENT = 32  #: turns of an inner loop that is not cut into pieces if all of them are shorter
+MAX_SPLIT_PARTS = 12  #: CUDA: parts that a kernel is cut into where the operands of concats meet
 MIN_LANE_ROWS = 32  #: CPU: rows side by side, fewer of which are walked as they lie in memory
 _SMALLEST_BUCKET = 32  #: turns of an outermost loop that decide at least …
 _BUCKET_RATIO = 8  #: … and the factor from one such number to the next

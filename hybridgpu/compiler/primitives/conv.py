@@ -111,7 +111,7 @@ def _evaluate_weights(xp: Any, inputs: Sequence[Any], params: Params, out: Tenso
 
 
 def _turned(w: Any, groups: int) -> Any:
-    """As :func:`flipped`, of an array."""
+    """As :func:`flip_weight`, of an array."""
     o, c, *k = w.shape
     back: tuple[slice, ...] = (slice(None), slice(None), *[slice(None, None, -1)] * len(k))
     w = w[back].reshape((groups, o // groups, c, *k))

@@ -32,6 +32,7 @@ from ...ir.indexing import (
     view_operands,
 )
 from ...primitives.views import strip_views
+from ...size_buckets import MAX_SPLIT_PARTS, MIN_SPLIT_EXTENT
 from ..materialize import SCATTERS
 
 __all__ = [
@@ -49,8 +50,6 @@ __all__ = [
     "scatter_positions",
 ]
 
-_MAX_CONCAT_OPERANDS = 12  #: operands of a concat for which loops are split (schedule/map_cuda, schedule/map_cpu)
-_MIN_SPLIT_EXTENT = 32  #: innermost loops are not split into shorter ones
 
 CONTRACTIONS = ("dot", "conv")  #: primitives whose kernels take what follows as an epilogue
 
@@ -397,11 +396,11 @@ def _read_fraction(view: Node, operand: Operand) -> float:
     1 where they will not be split: conditions of several variables, too many operands, or short inner loops.
     """
     conditions = operand.conditions
-    if view.prim.name not in ("concat", "pad") or len(view.inputs) > _MAX_CONCAT_OPERANDS or not conditions:
+    if view.prim.name not in ("concat", "pad") or len(view.inputs) > MAX_SPLIT_PARTS or not conditions:
         return 1.0
     for c in conditions:
         alone = len(c.expr.terms) == 1 and isinstance(c.expr.terms[0][0], Var)
-        if not alone or (c.expr == operand.index[-1] and c.bound < _MIN_SPLIT_EXTENT):
+        if not alone or (c.expr == operand.index[-1] and c.bound < MIN_SPLIT_EXTENT):
             return 1.0
     return min(1.0, operand.node.size / view.size)
 

@@ -17,7 +17,7 @@ from math import prod
 from ....core.dataclass import dataclass
 from ...ir.graph import Node
 from ...ir.indexing import Expr, Var, linearize, of_var
-from ...size_buckets import next_power_of_two
+from ...size_buckets import MAX_SPLIT_PARTS, next_power_of_two
 from ...target import Target
 from ..choice import MapChoice
 from ..index_set_splitting import bit_copies, breakpoints, restrict
@@ -32,7 +32,6 @@ __all__ = ["THREADS", "aligned", "contiguous", "map_fields", "vector_body"]
 THREADS = 256
 _SHARED_BYTES = 40 * 1024  #: of all tiles of a kernel: 48 KiB are there without asking
 _MIN_TILE_POINTS = 512  #: elements of two axes that are worth a tile
-_MAX_PARTS = 12
 _MAX_UNROLLED = 4  #: steps of a thread that are taken together
 _MAX_INLINE_COST = 1  #: scalar operations of what is an instruction, not a function, in double precision
 _MIN_PART_POINTS = 2048  #: points of a kernel's average part
@@ -116,7 +115,7 @@ def _split_at_joins(program: ScalarProgram) -> list[ScalarProgram]:
                 cut += [restrict(piece, mine, a, b)[0] for a, b in pairwise([mine.low, *at, mine.high + 1])]
             else:
                 cut.append(piece)
-            if len(cut) > _MAX_PARTS:
+            if len(cut) > MAX_SPLIT_PARTS:
                 return [program]
         pieces = cut
     if bucketed_points(program) < _MIN_PART_POINTS * len(pieces):

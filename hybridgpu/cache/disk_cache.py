@@ -61,7 +61,7 @@ class Store:
     """Entries of bytes under ``folder``, by kind (a file ending) and key (hex digits)."""
 
     def __init__(self, folder: Path, limit: int = _DEFAULT_SIZE, temporary: bool = False) -> None:
-        """``temporary``: the folder is one of :mod:`.scratch`."""
+        """``temporary``: the folder is one of :mod:`hybridgpu.core.temp_dirs`."""
         self.folder, self.limit = folder, limit
         self._temporary = temporary
         self._fallback: str | None = None  #: a temporary folder in place of the other one

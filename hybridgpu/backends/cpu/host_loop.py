@@ -23,7 +23,7 @@ def run_by_address(
     address: Callable[[Any], int],
     call: Callable[..., None],
 ) -> None:
-    """Run a loop without a guard; see ``primitives.loop.drive``.
+    """Run a loop without a guard; see ``primitives.loop.run_loop``.
 
     Args:
         address: of an array's data.

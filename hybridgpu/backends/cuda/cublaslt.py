@@ -68,7 +68,7 @@ _FUNCTIONS: dict[str, Sequence[Any]] = {
 
 
 class CublasLtError(ForeignError):
-    """A function of cuBLASLt failed; see :class:`~.foreign.ForeignError`."""
+    """A function of cuBLASLt failed; see :class:`~.ctypes_binding.ForeignError`."""
 
     instead = "With HYBRIDGPU_CUBLASLT=0 in the environment products are computed by CuPy."
     no_memory = (_NO_MEMORY,)

@@ -83,7 +83,7 @@ _FUNCTIONS: dict[str, Sequence[Any]] = {
 
 
 class CudnnError(ForeignError):
-    """A function of cuDNN failed; see :class:`~.foreign.ForeignError`."""
+    """A function of cuDNN failed; see :class:`~.ctypes_binding.ForeignError`."""
 
     instead = "With HYBRIDGPU_CUDNN=0 in the environment convolutions are computed without cuDNN."
     no_memory = (_NO_MEMORY_8, _NO_MEMORY_9)

@@ -281,7 +281,7 @@ class Parameter:
         return data
 
     def _load_init(self, data: NDArray, ctx: Any) -> list[tuple[NDArray, Any]]:
-        """Take values that ``_load_check`` returned, initialising if necessary.
+        """Take values that ``_hg_load_check`` returned, initialising if necessary.
 
         Returns:
             The arrays that are still to be given them, with the memory where they lie.
@@ -537,7 +537,7 @@ class Parameter:
 
 
 def take_together(parameters: Sequence[tuple[Parameter, list[tuple[NDArray, Any]]]]) -> None:
-    """Give parameters the values of ``_new_values``: a call sees all of them or none."""
+    """Give parameters the values of ``_hg_new_values``: a call sees all of them or none."""
     exchange([pair for _, pairs in parameters for pair in pairs])
     for p, _ in parameters:
         p._hg_tell_trainer()

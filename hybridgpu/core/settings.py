@@ -105,9 +105,9 @@ def flag(name: str, default: bool) -> bool:
 
 
 def debug_level() -> int:
-    """How much to print, 0 … 4; a word counts as 1."""
+    """How much to print, 0 … 4; a word counts as 1, unless it says off."""
     value = text_of("HYBRIDGPU_DEBUG")
-    return int(value) if value.isdecimal() else 1 if value else 0
+    return int(value) if value.isdecimal() else int(_WORDS.get(value.lower(), bool(value)))
 
 
 def dump_folder() -> str:

@@ -181,6 +181,7 @@ LEVELS = {
     "3": (["graph dumped"], ["#include"]),
     "4": (["graph dumped", "#include"], []),
     "yes": (["module compiled"], ["moves"]),
+    "Off": ([], ["hybridgpu:"]),
 }
 
 

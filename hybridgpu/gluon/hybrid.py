@@ -538,7 +538,7 @@ class HybridBlock(Block):
         self(x, *args)
 
     def explain(self, *inputs: Any) -> Any:
-        """What the compiled graph for these inputs consists of: kernels, library calls, cuts.
+        """What the compiled graph for these inputs consists of: kernels, library calls, refusals to fuse.
 
         Under ``autograd.record`` that is the forward and the backward program of a recorded call.
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""hybridgpu: Gluon's hybrid programming on today's GPUs.
+"""hybridgpu: Gluon's hybrid programming on today's hardware.
 
 Use it as MXNet is used: ``import hybridgpu as mx``.
 """

@@ -39,7 +39,7 @@ class _Group(click.Group):
 @click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="hybridgpu")
 def main() -> None:
-    """Gluon's hybrid programming on today's GPUs: programs of MXNet, benchmarks, what was found on this machine, the kernel cache."""
+    """Gluon's hybrid programming on today's hardware: programs of MXNet, benchmarks, what was found on this machine, the kernel cache."""
 
 
 main.add_command(bench)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from .base import MXNetError, NotImplementedForSymbol
 from .context import Context, cpu, cpu_pinned, current_context, gpu, gpu_memory_info, num_gpus
 from .frontend.late_declarations import DECLARED_BY
-from .frontend.module_aliases import install
+from .frontend.module_aliases import ROOTS, install
 
 if TYPE_CHECKING:  # their types, for checkers of programs; the names are imported at first use
     from . import attribute as attribute
@@ -210,8 +210,6 @@ def __dir__() -> list[str]:
     return sorted({*__all__, *_MODULES, *_NAMES} - {"cli", "ops"})
 
 
-_roots = {__name__}  #: as_mxnet adds its own
-
 DECLARED_BY["Custom"] = DECLARED_BY["_npi_Custom"] = lambda: importlib.import_module(".operator", __name__)
 
 
@@ -228,7 +226,7 @@ class _WhatToWrite:
         path, _, child = name.rpartition(".")
         module = sys.modules.get(path)
         parent = getattr(module, "__name__", "")  # under MXNet's name another than ``path``
-        if parent.partition(".")[0] in _roots and _importing(sys._getframe(1)):
+        if parent.partition(".")[0] in ROOTS and _importing(sys._getframe(1)):
             try:
                 getattr(module, child)
             except AttributeError as error:

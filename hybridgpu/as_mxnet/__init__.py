@@ -20,6 +20,7 @@ from typing import Any
 from ..base import MXNetError, show_as
 from ..context import map_gpus_to_cpu
 from ..core.settings import flag
+from ..frontend.module_aliases import ROOTS
 
 __all__ = ["PATH", "VERSION", "install_as_mxnet"]
 
@@ -59,7 +60,7 @@ def install_as_mxnet(cpu: bool = False) -> None:
         )
     if PATH not in sys.path:
         sys.path.insert(1, PATH)  # behind the program's own folder, before an installed mxnet
-    sys.modules[_OURS]._roots.add(_THEIRS)
+    ROOTS.add(_THEIRS)
     sys.meta_path.insert(0, _Finder)
     importlib.import_module(_THEIRS)
     show_as(_THEIRS)

@@ -14,9 +14,10 @@ from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from types import FrameType, ModuleType
 from typing import Any
 
-__all__ = ["BORROWED", "PATHS", "PackageModule", "borrowed", "install"]
+__all__ = ["BORROWED", "PATHS", "ROOTS", "PackageModule", "borrowed", "install"]
 
 _PACKAGE = __name__.partition(".")[0]
+ROOTS = {_PACKAGE}  #: names that the package is imported under; as_mxnet adds its own
 
 #: path of MXNet's -> the modules here that have what it has; itself, if its package makes it when it is asked for
 PATHS = {

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -25,7 +24,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..base import MXNetError, NotImplementedForSymbol
 from ..core import autograd_state
+from ..core.fork_safe_lock import Lock
 from ..core.source_location import block_scope, user_frame
+from ..frontend.module_aliases import ROOTS
 from ..ndarray.binding_version import invalidate_bindings
 
 if TYPE_CHECKING:
@@ -35,14 +36,17 @@ if TYPE_CHECKING:
     from .hybrid import HybridBlock
 
 __all__ = [
+    "HYBRID_BLOCK",
     "argument_tree",
     "attribute_changed",
     "call_forward",
+    "changing",
     "complete_shapes",
     "exported_sources",
     "graph_of",
     "in_a_trace",
     "overrides_forward",
+    "preparing",
     "run_graph",
     "to_be_defined",
     "trace_again",
@@ -51,7 +55,9 @@ __all__ = [
 ]
 
 Method = TypeVar("Method", bound=Callable[..., Any])
-_OURS = __name__.partition(".")[0]
+HYBRID_BLOCK: list[type[HybridBlock]] = []  #: the class, which is defined above this module and registers here
+preparing = Lock()  #: a block is traced, and its parameters are filled, by one thread
+changing = Lock()  #: held while a block gets or loses its compiled graph
 
 
 def to_be_defined(method: Method) -> Method:
@@ -150,7 +156,7 @@ def run_graph(block: HybridBlock, args: tuple[Any, ...], python: Callable[..., A
 
 def _under_mxnets_name() -> bool:
     """Whether ``import mxnet`` is answered by us in this process."""
-    return "mxnet" in getattr(sys.modules[_OURS], "_roots", ())
+    return "mxnet" in ROOTS
 
 
 def why_python(block: HybridBlock) -> str:
@@ -190,9 +196,7 @@ def _eagerly(block: HybridBlock, *args: Any) -> Any:
 
 def _infer_own(block: HybridBlock, args: tuple[Any, ...]) -> None:
     """Let ``infer_shape`` of the user's set the shapes of parameters that wait for them."""
-    from .hybrid import HybridBlock
-
-    if type(block).infer_shape is HybridBlock.infer_shape:
+    if type(block).infer_shape is HYBRID_BLOCK[0].infer_shape:
         return
     waiting = [p for p in block._reg_params.values() if p._data is None and p._deferred_init]
     if waiting:
@@ -222,14 +226,13 @@ def graph_of(block: HybridBlock, flat: Sequence[Any], form: Any) -> CachedOp:
     from ..runtime.hybridize_flags import call_options
     from ..runtime.traced_calls import TracedCalls
     from ..symbol import Group
-    from .hybrid import _changing, _preparing
     from .pytree import check_contexts
 
     arrays = [x for x in flat if x is not None]
     check_contexts(arrays)
     names = ["data"] if len(arrays) <= 1 else [f"data{k}" for k in range(len(arrays))]
-    with _preparing:
-        with _changing:
+    with preparing:
+        with changing:
             calls, changes = block._hg_traced, block._hg_changes
             if calls is None:
                 calls = TracedCalls(block.name, call_options(block._flags), block._hg_first)  # type: ignore[arg-type]
@@ -246,7 +249,7 @@ def graph_of(block: HybridBlock, flat: Sequence[Any], form: Any) -> CachedOp:
             lambda: _scopes(block, whole, regrouped(flat, form)),
             lambda: _check_kept(block),
         )
-        with _changing:
+        with changing:
             if block._hg_changes == changes:  # else another thread has called hybridize()
                 shown = calls.predicting or op
                 assert shown.traced is not None
@@ -278,9 +281,8 @@ def _scopes(block: HybridBlock, whole: bool, args: tuple[Any, ...]) -> Iterator[
 @functools.cache
 def _own_names() -> frozenset[str]:
     """Attributes that every HybridBlock has, which are no part of what it computes."""
-    from .hybrid import HybridBlock
-
-    return frozenset(HybridBlock(prefix="").__dict__) | frozenset(dir(HybridBlock))
+    (hybrid_block,) = HYBRID_BLOCK
+    return frozenset(hybrid_block(prefix="").__dict__) | frozenset(dir(hybrid_block))
 
 
 def attribute_changed(block: Block, name: str, old: Any, new: Any) -> None:

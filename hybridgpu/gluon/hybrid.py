@@ -12,7 +12,6 @@ from .. import symbol as sym_module
 from ..base import MXNetError
 from ..core import autograd_state
 from ..core.dtypes import dtype_of, f32
-from ..core.fork_safe_lock import Lock
 from ..core.settings import numeric_mode
 from ..core.source_location import block_scope, located_hint, user_frame
 from ..hints.gluon import about_arguments
@@ -27,13 +26,16 @@ from ..symbol import var as make_var
 from ..symbol.inference import Inference
 from .block import Block
 from .forward import (
+    HYBRID_BLOCK,
     argument_tree,
     call_forward,
+    changing,
     complete_shapes,
     exported_sources,
     graph_of,
     in_a_trace,
     overrides_forward,
+    preparing,
     run_graph,
     to_be_defined,
     traces_arrays,
@@ -49,8 +51,6 @@ if TYPE_CHECKING:
 __all__ = ["HybridBlock"]
 
 _PACKAGE = __name__.partition(".")[0] + "."
-_preparing = Lock()  #: a block is traced, and its parameters are filled, by one thread
-_changing = Lock()  #: held while a block gets or loses its compiled graph
 
 
 class HybridBlock(Block):
@@ -119,13 +119,13 @@ class HybridBlock(Block):
         self.__dict__.pop("_hg_inner", None)
 
     def _clear_cached_op(self, why: str) -> None:
-        with _changing:
+        with changing:
             self._hg_drop_cached_op(why)
             self._cached_graph = None
         self._hg_changed()
 
     def _hg_drop_cached_op(self, why: str) -> None:
-        with _changing:
+        with changing:
             if self._cached_op is not None:
                 self._hg_first = f"first call since {why}"
             self._cached_op = self._hg_traced = None
@@ -134,13 +134,13 @@ class HybridBlock(Block):
 
     def _hg_stored_graph(self) -> tuple[tuple[list[Symbol], Symbol], tuple[Any, Any]] | None:
         """The graph that calls run, with how their arguments and results are nested; None where they run operators."""
-        with _changing:
+        with changing:
             graph = self._cached_graph if self._active and self._hg_traced is None else None
             return None if graph is None else (graph, (self._in_format, self._out_format))
 
     def _hg_take_graph(self, graph: tuple[list[Symbol], Symbol], formats: tuple[Any, Any]) -> None:
         """Run a graph that was stored, in place of a trace, from the next call on."""
-        with _changing:
+        with changing:
             self._hg_drop_cached_op("load()")
             self._cached_graph, (self._in_format, self._out_format), self._active = graph, formats, True
         self._hg_changed()
@@ -194,7 +194,7 @@ class HybridBlock(Block):
             "background": background,
         }
         check_flags(flags)
-        with _changing:
+        with changing:
             before, self._active, self._flags = self._flags, active, flags
             self._hg_changes += 1
             if clear:
@@ -288,7 +288,7 @@ class HybridBlock(Block):
         """(input variables, output) of the trace; made once."""
         graph = self._cached_graph  # which another thread may drop
         if graph is None:
-            with _preparing, _changing:  # what another thread changes meanwhile comes after the trace, and undoes it
+            with preparing, changing:  # what another thread changes meanwhile comes after the trace, and undoes it
                 graph = self._cached_graph or self._hg_trace(args)
         return graph
 
@@ -318,18 +318,18 @@ class HybridBlock(Block):
         """The graph of calls, traced and bound to the parameters if need be."""
         op = self._cached_op
         if op is None:
-            with _preparing:
+            with preparing:
                 op = self._cached_op
                 if op is None:
                     changes = self._hg_changes
                     op = self._hg_build_cached_op(args)
-                    with _changing:
+                    with changing:
                         if self._hg_changes == changes:  # else it is out of date: another thread has called hybridize()
                             self._cached_op = op
         return op
 
     def _hg_build_cached_op(self, args: tuple[Any, ...]) -> CachedOp:
-        with _changing:
+        with changing:
             inputs, out = self._get_graph(*args)
             formats, flags = (self._in_format, self._out_format), self._flags
         params = dict(self.collect_params().items())
@@ -430,7 +430,7 @@ class HybridBlock(Block):
         Raises:
             ValueError: a shape does not follow from the inputs.
         """
-        with _preparing:
+        with preparing:
             self._deferred_infer_shape(*args)
             for p in params:
                 if not shape_is_known(p.shape):
@@ -548,7 +548,7 @@ class HybridBlock(Block):
         """
         op = None
         while op is None:
-            with _changing:
+            with changing:
                 active, before = self._active, self._hg_changes
             if not active:
                 raise RuntimeError(f"{self.name} is not hybridized: call hybridize() before explain()")
@@ -557,7 +557,7 @@ class HybridBlock(Block):
                     f"explain() of {self.name} needs the inputs of a call, whose shapes it reports on: write net.explain(x)"
                 )
             self._hg_call(inputs)
-            with _changing:
+            with changing:
                 op, changes = self._cached_op, self._hg_changes
             if op is None and changes == before:  # else another thread has hybridized it anew since
                 raise RuntimeError(
@@ -591,3 +591,6 @@ def class_of_symbols(symbols: list[Symbol]) -> type[Symbol]:
             "by calling `as_nd_ndarray()` on each of them."
         )
     return kinds.pop() or Symbol
+
+
+HYBRID_BLOCK.append(HybridBlock)

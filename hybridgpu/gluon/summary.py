@@ -4,12 +4,14 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..core.source_location import located_hint
 from ..ndarray import NDArray
-from .block import Block
 from .pytree import flatten
+
+if TYPE_CHECKING:
+    from .block import Block
 
 __all__ = ["print_summary"]
 

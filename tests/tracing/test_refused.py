@@ -173,7 +173,7 @@ def test_under_mxnets_name_what_cannot_be_traced_runs_as_there(monkeypatch):
     net.hybridize()
     with pytest.raises(mx.TracingError, match="asnumpy"):
         net(x)
-    monkeypatch.setattr(mx, "_roots", {"hybridgpu", "mxnet"}, raising=False)
+    monkeypatch.setattr("hybridgpu.gluon.forward.ROOTS", {"hybridgpu", "mxnet"})
     with pytest.warns(
         UserWarning, match=r"Reading.forward of block reading runs operator by operator, .*asnumpy\(\) needs"
     ):
@@ -196,7 +196,7 @@ def test_what_is_no_argument_of_a_graph(monkeypatch):
     net.hybridize()
     with pytest.raises(TypeError, match="neither an array nor a value that tells signatures apart"):
         net(np.ones(2))
-    monkeypatch.setattr(mx, "_roots", {"hybridgpu", "mxnet"}, raising=False)
+    monkeypatch.setattr("hybridgpu.gluon.forward.ROOTS", {"hybridgpu", "mxnet"})
     with pytest.warns(UserWarning, match="runs operator by operator, as in MXNet 1.9.1"):
         assert net(np.ones(2)).asnumpy().tolist() == [2, 2]
 
@@ -234,7 +234,7 @@ def test_hooks_run_around_a_traced_call():
 
 @pytest.fixture
 def mxnets_name(monkeypatch):
-    monkeypatch.setattr(mx, "_roots", {"hybridgpu", "mxnet"}, raising=False)
+    monkeypatch.setattr("hybridgpu.gluon.forward.ROOTS", {"hybridgpu", "mxnet"})
 
 
 class Deferred(gluon.HybridBlock):

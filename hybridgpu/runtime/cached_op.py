@@ -308,7 +308,7 @@ class CachedOp:
 
         Args:
             args: of the last call.
-            form: their format (see ``nested``); ``general_call`` takes them as a tuple.
+            form: their format (see :mod:`hybridgpu.core.pytree`); ``general_call`` takes them as a tuple.
             results: the format of the results, the same for every call.
             install: what is done with another prepared call when it is taken.
         """

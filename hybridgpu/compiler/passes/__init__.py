@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Graph to graph, and graph to groups. Each pass is one function without hidden state."""
+"""Passes: graph to graph, and graph to groups; a module each, whose ``run`` keeps no state. Their table is :mod:`..pipeline`."""

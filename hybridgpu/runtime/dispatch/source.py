@@ -5,7 +5,7 @@ A loop over arguments, results or nested lists would find out at every call what
 the function is written out. Its text says nothing of a net but the shape of its call, so that those of many nets are one
 code object.
 
-A format is that of ``nested``: 0 for an array, -1 for None, a list of formats for a list or tuple; that of a function that
+A format is that of :mod:`hybridgpu.core.pytree`: 0 for an array, -1 for None, a list of formats for a list or tuple; that of a function that
 was traced on arrays keeps tuples, dictionaries and values that are the same at every call.
 """
 

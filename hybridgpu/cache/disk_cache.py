@@ -35,7 +35,7 @@ from ..core.source_location import user_frame
 
 __all__ = ["Store", "Usage", "default_store", "reset_default_store"]
 
-_DEFAULT_SIZE = 1 << 30
+_DEFAULT_SIZE = 1 << 30  #: bytes of all entries, unless HYBRIDGPU_CACHE_SIZE says otherwise
 _DIGEST = hashlib.sha256().digest_size
 #: what _name makes, and what earlier versions kept beside it: nothing else is deleted but:
 _ENTRY = re.compile(r"([0-9a-f]{2})/\1[0-9a-f]+\.\w+(\.sum)?")

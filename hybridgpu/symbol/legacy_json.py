@@ -17,7 +17,7 @@ __all__ = ["OLDEST", "VERSION", "split_hidden", "upgrade"]
 
 OLDEST = 800  #: the version of files that name none
 VERSION = 10901  #: of the files written here
-_MOST_INPUTS = 1 << 16
+_MOST_INPUTS = 1 << 16  #: of a node in a file: more is a defect of the file
 
 
 def split_hidden(

@@ -35,7 +35,7 @@ __all__ = ["ProductLibrary"]
 WORKSPACE = 32 << 20  #: bytes an algorithm may use
 _ALIGNMENT = 16  #: bytes; more is of no use to any algorithm
 _PLANS = 8  #: ways of its operands in memory that a step remembers
-_LARGEST = (1 << 31) - 1
+_LARGEST = (1 << 31) - 1  #: rows, columns, products and distances of rows that a call may have
 _FALLBACK = "CuPy's matmul"
 
 #: element type -> (cudaDataType_t of elements, cublasComputeType_t, cudaDataType_t of scale factors)

@@ -40,7 +40,7 @@ from .cudnn_layouts import Form, data_form, form_of, weights_form
 __all__ = ["ConvolutionLibrary"]
 
 WORKSPACE = 1 << 30  #: bytes an algorithm may use, MXNet's default for ``workspace``
-_ALIGNMENT = 16
+_ALIGNMENT = 16  #: bytes: cuDNN is given arrays that begin at multiples of them
 _FALLBACK = "unfolding + cuBLAS"
 _PRECOMPUTED = 1  #: the algorithm that cuDNN's fused call may have without relu
 

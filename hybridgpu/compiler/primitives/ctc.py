@@ -17,7 +17,7 @@ from ..ir.types import TensorType, tensor_type
 
 __all__ = ["ROWS"]
 
-_NEVER = -1e30
+_NEVER = -1e30  #: the logarithm of no probability: finite, so that differences of two are no NaN
 
 
 def _check(types: Sequence[TensorType]) -> None:

@@ -38,7 +38,7 @@ def _keep(b: Builder, x: Node, y: Node, axes: Sequence[int]) -> Node:
     return b.broadcast(b.reshape(y, kept), x.shape)
 
 
-_PLANES = 32
+_PLANES = 32  #: elements of leading axes, at most, of which the planes are combined one by one
 _BLOCK = 64  #: rows that are added one after the other
 _UFUNC = {"sum": "add", "prod": "multiply", "max": "maximum", "min": "minimum"}
 

@@ -35,7 +35,7 @@ __all__ = [
     "result_allocator",
 ]
 
-_ENTRIES = 3
+_ENTRIES = 3  #: results of one output that a pool keeps
 REUSED_BYTES = 1 << 20  #: of a recorded call's results and residuals up to which their memory is given out again
 
 _Held = tuple[NDArray, Any, Any, Any]  #: an array, its data, and two objects that hold the data's memory

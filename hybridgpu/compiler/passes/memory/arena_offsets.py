@@ -15,7 +15,7 @@ import numpy as np
 
 __all__ = ["ALIGNMENT", "GOOD_ENOUGH", "allocate", "peak_live"]
 
-ALIGNMENT = 256
+ALIGNMENT = 256  #: bytes: buffers begin at multiples of them
 GOOD_ENOUGH = 1.01  #: times what lives at the fullest step: then no other order of placement is tried
 _MAX_RETRIED_BUFFERS = 2000  #: buffers up to which others are
 _RANDOM_ORDERS = 48  #: orders by chance

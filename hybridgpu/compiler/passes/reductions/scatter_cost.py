@@ -33,7 +33,7 @@ _UPDATE_LIST_BYTES = 20 * 1024  #: … of which the list of updates has no more 
 _BLOCKS_PER_MULTIPROCESSOR = 4  #: blocks that a multiprocessor should hold
 _FEW_BLOCKS_PER_MULTIPROCESSOR = 2  #: … where rows are many and long
 _MIN_SPEEDUP = 1.15  #: times that this has to be faster
-_MIN_ROW_BYTES = 8 * 1024
+_MIN_ROW_BYTES = 8 * 1024  #: bytes of shared memory for rows, at least
 _EQUAL_SECONDS = 2e-7  #: seconds that make no difference
 
 

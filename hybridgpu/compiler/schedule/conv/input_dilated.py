@@ -24,8 +24,8 @@ from .direct import BAND_BYTES, BAND_PIXELS, LANES, MAX_COPY_BYTES, ConvShape, e
 
 __all__ = ["phases_of", "schedule_input_dilated_conv"]
 
-_MAX_TAPS = 512
-_MAX_PHASES = 16
+_MAX_TAPS = 512  #: elements of a channel's kernel, whose positions are constants in the text
+_MAX_PHASES = 16  #: phases, each of which has loops of its own
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ _MAX_LANES = 256  #: … or so many of several rows
 #: of whose lanes there is a multiple: what is left over would be computed window by window
 _VECTOR = CpuConstants.vector_bytes // 4
 _FILLED = 0.75  #: of vectors' lanes, from which on they count as used
-_MIN_WINDOWS = 4
+_MIN_WINDOWS = 4  #: windows side by side that are worth a tile
 _MAX_WINDOW_WIDTH = 4  #: elements of a window's row that tiles are turned for
 _MAX_WINDOW = 16  #: elements of a window
 

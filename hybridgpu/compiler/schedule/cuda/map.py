@@ -29,7 +29,7 @@ from .map_fields import LinearPart, MapFields, PartBody, SharedTile, TiledPart, 
 
 __all__ = ["THREADS", "aligned", "contiguous", "map_fields", "vector_body"]
 
-THREADS = 256
+THREADS = 256  #: of a block
 _SHARED_BYTES = 40 * 1024  #: of all tiles of a kernel: 48 KiB are there without asking
 _MIN_TILE_POINTS = 512  #: elements of two axes that are worth a tile
 _MAX_UNROLLED = 4  #: steps of a thread that are taken together

@@ -36,7 +36,7 @@ __all__ = [
 # blocks of the compiled kernel fit: a wrong figure here costs a worse choice, no more.
 _REGISTERS = 64  #: of a thread where no step is a product or a convolution: 40 to 64 were counted, …
 _PRODUCT_REGISTERS = 80  #: … where one is: 66 to 88, …
-_MANY_REGISTERS = 168  #: … and with more steps than _MANY, loops among them: 121 to 180
+_MANY_REGISTERS = 168  #: … and with more steps than _MANY_STEPS, loops among them: 121 to 180
 _MANY_STEPS = 8
 _WARP = GpuConstants.warp_threads  #: threads: those that exchange values are all there
 _DEFAULT_THREADS = 256  #: threads of a block where every step takes any number

@@ -12,6 +12,7 @@ import inspect
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import count
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, overload
 
 import numpy as np
@@ -232,6 +233,7 @@ class _Settings:
         self.parameters = [] if self.signature is None else list(self.signature.parameters.values())
         self.static_names = (static,) if isinstance(static, str) else tuple(static)
         names = [p.name for p in self.parameters]
+        self.keywords = frozenset(p.name for p in self.parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY))
         for name in self.static_names:
             if name not in names:
                 raise ValueError(
@@ -263,7 +265,7 @@ class _Settings:
             if p is not None and p.kind is p.VAR_POSITIONAL:
                 name += str(k - len(self.parameters) + 1)
             visit(f, name)
-        return found
+        return _distinct(found)
 
     def positional(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...] | None:
         """All arguments by position; None where some can only be given by keyword.
@@ -294,6 +296,20 @@ class _Settings:
             left.discard(p.name)
             found.append(p)
         return None if left else found
+
+
+def _distinct(names: list[str]) -> list[str]:
+    """The names; of equal ones all but the first get a number."""
+    taken = set(names)
+    if len(taken) == len(names):
+        return names
+    found: dict[str, None] = {}
+    for name in names:
+        if name in found:
+            name = next(new for new in (f"{name}_{n}" for n in count(1)) if new not in taken)
+            taken.add(name)
+        found[name] = None
+    return list(found)
 
 
 class _Callable(Generic[P, R]):
@@ -327,24 +343,26 @@ class _Callable(Generic[P, R]):
         given = self._settings.positional(args, kwargs)
         if given is not None:
             return self._calls, given
-        names = tuple(sorted(kwargs))
+        # whoever takes the others as **keywords sees their order
+        known = self._settings.keywords
+        names = (*sorted(n for n in kwargs if n in known), *[n for n in kwargs if n not in known])
         calls = self._keyword_calls.get((len(args), names))
         if calls is None:
             calls = self._keyword_calls[len(args), names] = self._for_keywords(len(args), names)
         return calls, (*args, *[kwargs[n] for n in names])
 
-    def _for_keywords(self, count: int, names: tuple[str, ...]) -> _Calls:
+    def _for_keywords(self, positional: int, names: tuple[str, ...]) -> _Calls:
         """Calls with so many arguments by position, then those names' in order."""
         function = self._calls._function
 
         def spelled() -> Callable[..., Any]:
             python = function()
-            return lambda *args: python(*args[:count], **dict(zip(names, args[count:], strict=True)))
+            return lambda *args: python(*args[:positional], **dict(zip(names, args[positional:], strict=True)))
 
         settings = _Settings.__new__(_Settings)
         settings.__dict__.update(self._settings.__dict__)
         by_name = {p.name: p for p in self._settings.parameters}
-        first = self._settings.parameters[:count]
+        first = self._settings.parameters[:positional]
         settings.parameters = [
             *first,
             *(by_name.get(n) or inspect.Parameter(n, inspect.Parameter.KEYWORD_ONLY) for n in names),

@@ -239,6 +239,49 @@ def test_signatures_tell_keys_and_their_order_apart():
         assert found({"a": a, "c": None}).asnumpy().tolist() == [2]
 
 
+#: functions that see how a call is spelled, and calls that differ in nothing else
+SPELLINGS = {
+    "lists and tuples": (
+        lambda x, more: (x * (2 if isinstance(more, tuple) else 3) - more[0], more),
+        lambda x: [((x, [x]), {}), ((x, (x,)), {})],
+    ),
+    "empty lists and tuples": (
+        lambda x, more: (x * (2 if isinstance(more, tuple) else 3), more),
+        lambda x: [((x, []), {}), ((x, ()), {})],
+    ),
+    "lists in lists": (
+        lambda x, more: x * (2 if isinstance(more[0], tuple) else 3) - more[0][0],
+        lambda x: [((x, [[x], None]), {}), ((x, [(x,), None]), {})],
+    ),
+    "an array behind a pair": (
+        lambda pair, x: {"y": pair.first * 2 + pair.second, "list": [pair.first * 2 + pair.second - x]},
+        lambda x: [((Pair(x, x * 10), -x), {}), ((Pair(x * 10, x), -x), {})],
+    ),
+    "keywords of any name": (
+        lambda x, **more: sum((k + 2) * v for k, v in enumerate(more.values())),
+        lambda x: [((x,), {"a": x, "b": x * 10}), ((x,), {"b": x * 10, "a": x})],
+    ),
+    "keywords": (
+        lambda x, *, a, **more: [a, *more, *more.values()],
+        lambda x: [((x,), {"a": x, "c": x, "b": -x}), ((x,), {"b": -x, "a": x, "c": x})],
+    ),
+    "an argument named as a part of another": (
+        lambda more, more0, more11: more[0] - more0 * more[1][1] + more11,
+        lambda x: [(([x, [-x, x * 2]], x * 3, -x), {})],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SPELLINGS)
+def test_calls_are_told_apart_by_all_that_the_function_sees(name):
+    function, spelled = SPELLINGS[name]
+    hybridized = mx.hybridize(function)
+    calls = spelled(nd.ones((2,)))
+    for _ in range(3):  # the later ones are prepared
+        for args, keywords in calls:
+            same(values(hybridized(*args, **keywords)), values(function(*args, **keywords)))
+
+
 def test_signatures_that_are_forgotten_leave_no_graph(monkeypatch):
     from hybridgpu.runtime import traced_calls
 

@@ -81,7 +81,7 @@ def _types(args: Sequence[Any], array: type[NDArray], recording: bool) -> tuple[
             inner = _types(x, array, recording)
             if inner is None:
                 return None
-            found.append(inner)
+            found += [x.__class__, inner]  # functions may ask which of the two it is
         elif x.__class__ is dict:
             inner = _types(list(x.values()), array, recording)
             if inner is None or not all(key.__class__ in (str, int) for key in x):

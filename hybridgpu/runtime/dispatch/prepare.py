@@ -149,7 +149,7 @@ class _Writer(CallSource):
         form: Sequence[Any],
         dispatch_other: Call,
     ) -> None:
-        super().__init__(form, dispatch_other)
+        super().__init__(form, dispatch_other, op.traced is not None)
         self.op, self.program, self.ctx, self.types, self.parameters = op, program, ctx, types, parameters
         self.heads = len(program.outputs)
         self.writes: list[tuple[int, int]] = []

@@ -5,8 +5,9 @@ A loop over arguments, results or nested lists would find out at every call what
 the function is written out. Its text says nothing of a net but the shape of its call, so that those of many nets are one
 code object.
 
-A format is that of :mod:`hybridgpu.core.pytree`: 0 for an array, -1 for None, a list of formats for a list or tuple; that of a function that
-was traced on arrays keeps tuples, dictionaries and values that are the same at every call.
+A format is that of :mod:`hybridgpu.core.pytree`: 0 for an array, -1 for None, a list of formats for a list or tuple; that of a
+function that was traced on arrays keeps tuples, dictionaries and values that are the same at every call, and its lists are
+lists alone.
 """
 
 from __future__ import annotations
@@ -36,15 +37,16 @@ class CallSource:
     Args:
         form: the format of the arguments. Arrays are x0, x1 … in order.
         dispatch_other: takes the arguments, as a tuple, of all other calls.
+        keeps_tuples: whether the format is one that tells tuples from lists.
 
     Attributes:
         names: the objects that the lines name.
     """
 
-    def __init__(self, form: Sequence[Any], dispatch_other: Call) -> None:
+    def __init__(self, form: Sequence[Any], dispatch_other: Call, keeps_tuples: bool) -> None:
         self.names: dict[str, Any] = {"dispatch_other": dispatch_other}
         self.lines: list[str] = []
-        self._form = form
+        self._form, self._keeps_tuples = form, keeps_tuples
         self._flat = all(isinstance(f, int) and f == 0 for f in form)
         self._constants = count()
         if self._flat:  # Python itself takes the arguments apart
@@ -98,7 +100,7 @@ class CallSource:
                 return f"x{next(arrays)}", f
             if isinstance(f, dict):
                 return f"n{next(others)}", {key: named(inner) for key, inner in f.items()}
-            return f"n{next(others)}", f if f == -1 else [named(inner) for inner in f]
+            return f"n{next(others)}", f if f == -1 else type(f)([named(inner) for inner in f])
 
         self._unpack("args", [named(f) for f in self._form])
 
@@ -122,8 +124,9 @@ class CallSource:
                 self.refuse_unless(f"{name}.__class__ is dict", f"(*{name},) == {self._constant(tuple(inner))}")
                 self._unpack(f"{name}.values()", list(inner.values()))
             elif inner != 0:
-                sequence = f"({name}.__class__ is list or {name}.__class__ is tuple)"
-                self.refuse_unless(sequence, f"len({name}) == {len(inner)}")
+                kinds = [inner.__class__.__name__] if self._keeps_tuples else ["list", "tuple"]
+                sequence = " or ".join(f"{name}.__class__ is {kind}" for kind in kinds)
+                self.refuse_unless(f"({sequence})", f"len({name}) == {len(inner)}")
                 self._unpack(name, inner)
 
     def pack(self, form: Any) -> str:

@@ -14,7 +14,7 @@ from .ndarray import NDArray
 __all__ = ["cond", "foreach", "isfinite", "isinf", "isnan", "while_loop"]
 
 
-def _flatten(args: Any, what: str) -> tuple[list[NDArray], Any]:
+def flatten_arrays(args: Any, what: str) -> tuple[list[NDArray], Any]:
     """(arrays, format), see ``hybridgpu.core.pytree``."""
 
     def format_of(value: Any) -> int | None:
@@ -60,13 +60,13 @@ def foreach(body: Any, data: Any, init_states: Any, name: str = "foreach") -> tu
 
 def step_by_step(body: Any, data: Any, init_states: Any) -> tuple[Any, Any]:
     """``foreach`` with a call of ``body`` for every index."""
-    flat, form = _flatten(data, "foreach input")
-    _flatten(init_states, "foreach states")
+    flat, form = flatten_arrays(data, "foreach input")
+    flatten_arrays(init_states, "foreach states")
     states, collected = init_states, []
     out_form: Any = []
     for k in range(flat[0].shape[0]):
         outputs, states = body(regroup([d[k] for d in flat], form), states)
-        results, out_form = _flatten(outputs, "foreach output")
+        results, out_form = flatten_arrays(outputs, "foreach output")
         collected.append(results)
     stacked = [_joined("stack", list(values)) for values in zip(*collected, strict=True)]
     return regroup(stacked, out_form), states
@@ -107,7 +107,7 @@ def while_loop(
         if len(new) != len(variables):
             raise ValueError("The length of loop_vars should be consistent during the loop")
         variables = new
-        results, out_form = _flatten([] if outputs is None else outputs, "while output")
+        results, out_form = flatten_arrays([] if outputs is None else outputs, "while output")
         collected.append(results)
         if len(results) != len(collected[0]):
             raise ValueError("Number of elements in step_output should be the same in each step")

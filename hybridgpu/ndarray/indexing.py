@@ -26,7 +26,7 @@ from .ndarray import NDArray, in_place_recorded, wrap
 from .tape import record_call, tracked
 from .versions import before_write
 
-__all__ = ["get_item", "is_contiguous", "normalize", "set_item", "unsupported_key"]
+__all__ = ["fits", "get_item", "is_contiguous", "normalize", "set_item", "unsupported_key"]
 
 
 def get_item(x: NDArray, key: Any) -> NDArray:
@@ -157,7 +157,7 @@ def set_item(x: NDArray, key: Any, value: Any) -> None:
     shape = tuple(getattr(values, "shape", ()))
     while len(shape) > len(target.shape) and shape[0] == 1:  # leading axes of extent 1 may be dropped
         values, shape = values.reshape(shape[1:]), shape[1:]
-    if shape and not _fits(shape, target.shape):
+    if shape and not fits(shape, target.shape):
         raise ValueError(
             "operands could not be broadcast together with remapped shapes[original->remapped]: "
             f"{shape} and requested shape {target.shape}"
@@ -169,7 +169,8 @@ def set_item(x: NDArray, key: Any, value: Any) -> None:
     notify_write(x._data)
 
 
-def _fits(shape: tuple[int, ...], target: tuple[int, ...]) -> bool:
+def fits(shape: tuple[int, ...], target: tuple[int, ...]) -> bool:
+    """Whether an array of ``shape`` broadcasts to ``target``."""
     try:
         return np.broadcast_shapes(shape, target) == target
     except ValueError:

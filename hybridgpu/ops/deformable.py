@@ -9,10 +9,11 @@ from typing import Any
 
 from ..base import MXNetError
 from ..compiler.ir import Builder, Node
-from ..core.dtypes import f32, i64
+from ..core.dtypes import i64
 from .conv import steps_of
 from .linear import need_float
 from .params import Bool, Enum, Int, Param, Shape, Unsigned, UnsignedLong, Values
+from .precision import wide
 from .record import operator, sample, shape_text, tuple_text
 from .resize import need_4d
 
@@ -61,17 +62,13 @@ def _need(x: Node, wanted: Sequence[int]) -> None:
         raise MXNetError(f"Shape inconsistent, Provided = {shape_text(x.shape)}, inferred shape={tuple_text(wanted)}")
 
 
-def _wide(b: Builder, x: Node) -> Node:
-    return b.cast(x, f32) if x.dtype.is_half else x
-
-
 def _taken(b: Builder, p: Values, data: Node, offset: Node, zeros_around: bool) -> Node:
     """The elements of every window, interpolated: (N, deformable groups, channels, window, rows * columns).
 
     Outside of the image lie zeros: beyond its edge elements, or ``zeros_around`` one step from them, to which
     interpolation leads.
     """
-    data, offset = _wide(b, data), _wide(b, offset)
+    data, offset = wide(b, data), wide(b, offset)
     n, channels, height, width = need_4d(data)
     need_4d(offset, "offset")
     if len(p.kernel) != 2 or min(p.kernel) < 1:
@@ -137,7 +134,7 @@ def _filtered(b: Builder, p: Values, taken: Node, out: Sequence[int], weight: No
     _need(weight, (p.num_filter, channels // p.num_group, *p.kernel))
     depth = channels // p.num_group * window
     columns = b.reshape(taken, (n, p.num_group, depth, count))
-    filters = b.reshape(_wide(b, weight), (1, p.num_group, p.num_filter // p.num_group, depth))
+    filters = b.reshape(wide(b, weight), (1, p.num_group, p.num_filter // p.num_group, depth))
     y = b.dot(b.broadcast(filters, (n, *filters.shape[1:])), columns)
     y = b.cast(b.reshape(y, (n, p.num_filter, *out)), weight.dtype)
     if bias is not None:
@@ -209,7 +206,7 @@ def modulated_deformable_convolution(
     taken = _taken(b, p, data, offset, True)
     n, groups, _, window, count = taken.shape
     _need(mask, (n, groups * window, *offset.shape[2:]))
-    taken = taken * b.reshape(_wide(b, mask), (n, groups, 1, window, count))
+    taken = taken * b.reshape(wide(b, mask), (n, groups, 1, window, count))
     return _filtered(b, p, taken, offset.shape[2:], weight, bias)
 
 

@@ -19,6 +19,7 @@ from .linear import need_float
 from .mutation import When, Write
 from .nn import stable_softmax
 from .params import Bool, Enum, Float, Param, Values
+from .precision import wide
 from .record import operator, sample, shape_text
 
 __all__: list[str] = []
@@ -27,10 +28,6 @@ _SCALE = Float(1.0, "factor of the gradient")
 _NORMALIZATION = Enum(
     "null", "what divides the gradient: nothing, the batch, or what counts", choices=("batch", "null", "valid")
 )
-
-
-def _wide(b: Builder, x: Node) -> Node:
-    return b.cast(x, f32) if x.dtype.is_half else x
 
 
 def _inconsistent(label: Sequence[int], wanted: Sequence[int]) -> MXNetError:
@@ -103,7 +100,7 @@ def softmax_output(b: Builder, p: Values, data: Node, label: Node) -> Node:
     elif not dense and label.shape != shape[:-1]:
         raise _inconsistent(label.shape, shape[:-1])
     rows, axis = _rows(p, shape)
-    y = b.cast(b.reshape(stable_softmax(b, _wide(b, b.reshape(data, rows)), axis), shape), data.dtype)
+    y = b.cast(b.reshape(stable_softmax(b, wide(b, b.reshape(data, rows)), axis), shape), data.dtype)
     static = (
         dense,
         rows,
@@ -182,7 +179,7 @@ def softmax_cross_entropy(b: Builder, p: Values, data: Node, label: Node) -> Nod
             f"SoftmaxCrossEntropy: Check failed: (*in_attrs)[0][0] == (*in_attrs)[1][0] "
             f"({data.shape[0]} vs. {label.shape[0]}) : data label shape mismatch"
         )
-    x = _wide(b, data)
+    x = wide(b, data)
     probability = stable_softmax(b, x, 1)
     picked = _one_hot(b, label, x)
     of_label = b.sum(b.select(picked, probability, b.full_like(x, 0)), (1,))
@@ -493,7 +490,7 @@ def ctc_loss(b: Builder, p: Values, data: Node, label: Node, *lengths: Node) -> 
     else:
         counts = b.min(b.max(b.cast(of_label, i64), 0), label.shape[1])
     static = {"blank_first": p.blank_label == "first"}
-    x = _wide(b, data)
+    x = wide(b, data)
     loss = b.ctc(x, labels, times, counts, **static)
     gradient = b.ctc_gradient(x, labels, times, counts, **static) if b.training else b.full_like(x, 0)
     if b.training:

@@ -24,10 +24,10 @@ from .optimizer import (
     epsilon,
     sgd,
     sgd_momentum,
-    wide,
 )
 from .optimizer_adamw import BOUNDS, adamw, adamw_params, lamb_direction, lamb_step, need_factor
 from .params import REQUIRED, Bool, Float, Floats, Int, Ints, Param, Values
+from .precision import wide
 from .record import check_same_shape, operator, sample
 
 __all__: list[str] = []

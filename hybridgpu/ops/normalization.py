@@ -23,15 +23,11 @@ from ..hints.op_errors import differing_types
 from .linear import need_float
 from .mutation import When, Write
 from .params import Bool, Double, Enum, Float, Int, Param, Text, Values
+from .precision import wide
 from .record import operator, sample, shape_text
 from .shape import axis_of
 
 __all__ = ["standardize"]
-
-
-def _wide(b: Builder, x: Node) -> Node:
-    """Half precision as float."""
-    return b.cast(x, f32) if x.dtype.is_half else x
 
 
 def _along(b: Builder, vector: Node, like: Node, axis: int) -> Node:
@@ -115,8 +111,8 @@ def layer_norm(b: Builder, p: Values, data: Node, gamma: Node, beta: Node) -> tu
     axis = p.axis % data.ndim
     for vector in (gamma, beta):
         _check_vector(vector, data.shape[axis])
-    y, mean, deviation = standardize(b, _wide(b, data), (axis,), p.eps)
-    y = y * _along(b, _wide(b, gamma), y, axis) + _along(b, _wide(b, beta), y, axis)
+    y, mean, deviation = standardize(b, wide(b, data), (axis,), p.eps)
+    y = y * _along(b, wide(b, gamma), y, axis) + _along(b, wide(b, beta), y, axis)
     return b.cast(y, data.dtype), b.cast(mean, data.dtype), b.cast(deviation, data.dtype)
 
 
@@ -159,9 +155,9 @@ def group_norm(b: Builder, p: Values, data: Node, gamma: Node, beta: Node) -> tu
         )
     for vector in (gamma, beta):
         _check_vector(vector, groups)
-    x = b.reshape(_wide(b, data), (n, groups, prod(data.shape[1:]) // groups))
+    x = b.reshape(wide(b, data), (n, groups, prod(data.shape[1:]) // groups))
     y, mean, deviation = standardize(b, x, (2,), p.eps)
-    y = y * _along(b, _wide(b, gamma), y, 1) + _along(b, _wide(b, beta), y, 1)
+    y = y * _along(b, wide(b, gamma), y, 1) + _along(b, wide(b, beta), y, 1)
     moments = [b.cast(b.reshape(m, (n, groups)), data.dtype) for m in (mean, deviation)]
     return b.cast(b.reshape(y, data.shape), data.dtype), *moments  # type: ignore[return-value]
 
@@ -198,9 +194,9 @@ def instance_norm(b: Builder, p: Values, data: Node, gamma: Node, beta: Node) ->
     n, channels = data.shape[:2]
     for vector in (gamma, beta):
         _check_vector(vector, channels)
-    x = b.reshape(_wide(b, data), (n, channels, prod(data.shape[2:])))
+    x = b.reshape(wide(b, data), (n, channels, prod(data.shape[2:])))
     y, mean, deviation = standardize(b, x, (2,), p.eps)
-    y = y * _along(b, _wide(b, gamma), y, 1) + _along(b, _wide(b, beta), y, 1)
+    y = y * _along(b, wide(b, gamma), y, 1) + _along(b, wide(b, beta), y, 1)
     moments = [b.cast(b.reshape(m, (n, channels)), data.dtype) for m in (mean, deviation * deviation - p.eps)]
     return b.cast(b.reshape(y, data.shape), data.dtype), *moments  # type: ignore[return-value]
 
@@ -295,7 +291,7 @@ def _batch_norm(
                 (name, vector.dtype),
             )
         _check_vector(vector, data.shape[axis])
-    x = _wide(b, data)
+    x = wide(b, data)
     axes = tuple(k for k in range(x.ndim) if k != axis)
     from_batch = _from_batch(p, b.training)
     if from_batch:
@@ -470,6 +466,6 @@ def l2_normalization(b: Builder, p: Values, data: Node) -> tuple[Node, Node]:
             f"At least {least} dimensions required in {p.mode} mode"
         )
     axes = {"instance": range(1, data.ndim), "channel": (1,), "spatial": range(2, data.ndim)}[p.mode]
-    x = _wide(b, data)
+    x = wide(b, data)
     norm = b.sqrt(b.sum(x * x, tuple(axes), keepdims=True) + p.eps)
     return b.cast(x / norm, data.dtype), b.cast(b.stop_gradient(norm), data.dtype)

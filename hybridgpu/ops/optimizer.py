@@ -21,6 +21,7 @@ from ..core.dtypes import DType, f32
 from .dynamic_attributes import DynamicAttribute
 from .linear import need_float
 from .params import Bool, Double, Float, Int, Param, Values
+from .precision import wide
 from .record import check_same_shape, operator, sample
 
 __all__ = [
@@ -37,7 +38,6 @@ __all__ = [
     "sgd",
     "sgd_momentum",
     "single",
-    "wide",
 ]
 
 Step = Callable[..., "tuple[Node, ...]"]
@@ -191,10 +191,6 @@ def _adagrad(b: Builder, s: Scalars, lr: Node, wd: Node, weight: Node, grad: Nod
 
 
 # -- one weight at a time
-
-
-def wide(b: Builder, x: Node) -> Node:
-    return b.cast(x, f32) if x.dtype.is_half else x
 
 
 def _plain(name: str, states: str, params: dict[str, Param], step: Step, doc: str, example: dict[str, Any]) -> None:

@@ -14,8 +14,9 @@ from ..compiler.ir import Builder, Node
 from ..core.dtypes import f32
 from .dynamic_attributes import DynamicAttribute
 from .linear import need_float
-from .optimizer import BETAS, CLIP, DECAY, RESCALE, Scalars, averages, epsilon, need_single, rate, single, wide
+from .optimizer import BETAS, CLIP, DECAY, RESCALE, Scalars, averages, epsilon, need_single, rate, single
 from .params import REQUIRED, Bool, Float, Floats, Int, Param, Values
+from .precision import wide
 from .record import check_same_shape, operator, sample
 
 __all__ = ["BOUNDS", "adamw", "adamw_params", "lamb_direction", "lamb_step", "need_factor"]

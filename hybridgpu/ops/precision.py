@@ -18,12 +18,17 @@ if TYPE_CHECKING:
     from .params import Values
     from .record import Operator
 
-__all__ = ["MIXED", "WIDEST", "Policy", "active", "cast_inputs", "use"]
+__all__ = ["MIXED", "WIDEST", "Policy", "active", "cast_inputs", "use", "wide"]
 
 #: the types between which automatic mixed precision casts; all others stay
 MIXED = (f32, f16, bf16)
 #: in place of a type: the widest that one of the inputs has
 WIDEST = "widest"
+
+
+def wide(b: Builder, x: Node) -> Node:
+    """Half precision as float, in which operators compute; other types as they are."""
+    return b.cast(x, f32) if x.dtype.is_half else x
 
 
 @dataclass(frozen=True, eq=False)

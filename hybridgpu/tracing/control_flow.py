@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..compiler.ir.types import TensorType, tensor_type
 from ..core.pytree import flatten, regroup
-from ..ndarray.control_flow import step_by_step, taken
+from ..ndarray.control_flow import flatten_arrays, step_by_step, taken
 from ..ndarray.ndarray import NDArray
 from ..symbol import Symbol
 from ..symbol import control_flow as graphs
@@ -23,18 +23,6 @@ if TYPE_CHECKING:
     from .trace import Trace
 
 __all__ = ["cond", "foreach", "while_loop"]
-
-
-def _flatten(args: Any, what: str) -> tuple[list[Any], Any]:
-    def format_of(value: Any) -> int | None:
-        if isinstance(value, NDArray):
-            return 0
-        assert isinstance(value, (list, tuple)), (
-            f"{what} must be (nested) list of NDArray, but got {value} of type {type(value)}"
-        )
-        return None
-
-    return flatten(args, format_of)
 
 
 def _array(trace: Trace, symbol: Symbol, t: TensorType, kind: Any) -> Any:
@@ -70,15 +58,15 @@ class _Run:
 
     def symbols(self, results: Any, what: str) -> Any:
         """The Symbols of results, structured as they are."""
-        flat, form = _flatten([] if results is None else results, what)
+        flat, form = flatten_arrays([] if results is None else results, what)
         self.kinds += [x._kind for x in flat]
         return regroup([_symbol(self.trace, x) for x in flat], form)
 
 
 def foreach(trace: Trace, body: Any, data: Any, init_states: Any, name: str) -> Any:
     """A ``foreach`` node; where the body does not use all slices and states, its steps one after the other."""
-    flat, form = _flatten(data, "foreach input")
-    states, state_form = _flatten(init_states, "foreach states")
+    flat, form = flatten_arrays(data, "foreach input")
+    states, state_form = flatten_arrays(init_states, "foreach states")
     lifted, first = [trace.lift(x) for x in flat], [trace.lift(x) for x in states]
     if any(not x.shape for x in lifted):
         raise ValueError("foreach needs an axis to go along, and the data have none")

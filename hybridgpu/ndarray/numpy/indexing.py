@@ -26,7 +26,7 @@ from ...ops.record import OPERATORS, shape_text
 from ...util import is_np_shape
 from ..apply import apply
 from ..device_scope import on_its_device
-from ..indexing import check_range, normalize, unsupported_key
+from ..indexing import check_range, fits, normalize, unsupported_key
 from ..ndarray import NDArray, in_place_recorded, refuse_in_place, wrap
 from ..tape import record_call, tracked
 from ..versions import before_write
@@ -336,7 +336,7 @@ def _write(x: ndarray, index: _Index, value: Any, mask: bool = False) -> None:
     shape = tuple(getattr(values, "shape", ()))
     while len(shape) > len(target.shape) and shape[0] == 1:  # leading axes of extent 1 may be dropped
         values, shape = values.reshape(shape[1:]), shape[1:]
-    if shape and not _fits(shape, target.shape):
+    if shape and not fits(shape, target.shape):
         whole = isinstance(value, np.ndarray) and target.shape == x.shape and _is_basic(index)
         raise misfit(shape, target.shape, x.ndim if mask else None, whole)
     with np.errstate(all="ignore"):
@@ -422,13 +422,6 @@ def _is_near(value: NDArray, x: NDArray) -> bool:
     return kind == x.context.device_typeid and (kind != 2 or value.context == x.context)
 
 
-def _fits(shape: tuple[int, ...], target: tuple[int, ...]) -> bool:
-    try:
-        return np.broadcast_shapes(shape, target) == target
-    except ValueError:
-        return False
-
-
 def assign_whole(target: ndarray, value: ndarray) -> None:
     """Write an array over all of another one, broadcast and converted; recorded, if gradients are recorded for it.
 
@@ -441,7 +434,7 @@ def assign_whole(target: ndarray, value: ndarray) -> None:
         return
     value = value.as_in_ctx(target.ctx).astype(target.dtype, copy=False)
     if value.shape != target.shape:
-        if not _fits(value.shape, target.shape):
+        if not fits(value.shape, target.shape):
             raise misfit(value.shape, target.shape)
         value = value.broadcast_to(target.shape)
     op = OPERATORS["_copy"]

@@ -233,7 +233,9 @@ class _Settings:
         self.parameters = [] if self.signature is None else list(self.signature.parameters.values())
         self.static_names = (static,) if isinstance(static, str) else tuple(static)
         names = [p.name for p in self.parameters]
-        self.keywords = frozenset(p.name for p in self.parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY))
+        self.keywords = frozenset(
+            p.name for p in self.parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)
+        )
         for name in self.static_names:
             if name not in names:
                 raise ValueError(

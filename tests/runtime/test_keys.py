@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import grimp
 import numpy as np
 import pytest
 
@@ -20,6 +21,21 @@ pytestmark = pytest.mark.usefixtures("compiler")
 
 def test_every_record_of_ours_is_covered_by_the_hash_of_the_sources():
     assert {op.name for op in OPERATORS.values() if op.identity} == set()
+
+
+#: what compiler/ and ops/ import that their hash does not cover: none of it decides a text or a plan
+UNHASHED = {
+    "base", "cache.package_files", "context", "core.autograd_state", "core.settings", "core.source_location",
+    "frontend.late_declarations", "hints.arguments", "hints.op_errors", "hints.tracing", "util",
+}  # fmt: skip
+
+
+def test_what_the_compiler_and_the_operators_import_is_hashed_or_decides_nothing():
+    graph = grimp.build_graph("hybridgpu", exclude_type_checking_imports=True)
+    hashed = {m for m in graph.modules if m.split(".")[1:2] in (["compiler"], ["ops"])}
+    imported = {i for m in hashed for i in graph.find_modules_directly_imported_by(m)}
+    imported -= hashed | {"hybridgpu.core.dtypes", "hybridgpu.core.dataclass"}
+    assert {m.removeprefix("hybridgpu.") for m in imported} == UNHASHED
 
 
 def test_an_operator_declared_outside_and_declared_again():

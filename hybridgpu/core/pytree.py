@@ -129,7 +129,7 @@ def key_of(form: Any) -> Any:
     if isinstance(form, tuple):
         return ("tuple", *map(key_of, form))
     if isinstance(form, dict):
-        return ("dict", *((k, key_of(f)) for k, f in form.items()))
+        return ("dict", *((Static(k), key_of(f)) for k, f in form.items()))  # 1 and True are two
     return form
 
 

@@ -50,6 +50,7 @@ def same(got, expected):
         np.testing.assert_allclose(got, expected, rtol=2e-6, atol=1e-6)
     else:
         assert got == expected
+        assert repr(got) == repr(expected)
 
 
 def nested(x, more, *rest, scale=2, keys=None):
@@ -256,6 +257,10 @@ SPELLINGS = {
     "an array behind a pair": (
         lambda pair, x: {"y": pair.first * 2 + pair.second, "list": [pair.first * 2 + pair.second - x]},
         lambda x: [((Pair(x, x * 10), -x), {}), ((Pair(x * 10, x), -x), {})],
+    ),
+    "keys that are equal": (
+        lambda x, more: [x * list(more.values())[0] * 2, list(more)],
+        lambda x: [((x, {1: x}), {}), ((x, {True: x}), {}), ((x, {1.0: x}), {})],
     ),
     "keywords of any name": (
         lambda x, **more: sum((k + 2) * v for k, v in enumerate(more.values())),

@@ -114,20 +114,26 @@ class CallSource:
             elif isinstance(inner, Named):
                 self.refuse_if(f"{name}.__class__ is not {self._constant(inner.kind)}")
                 if inner.is_dict:
-                    self.refuse_if(f"(*{name},) != {self._constant(tuple(inner.parts[0]))}")
+                    self.refuse_unless(self._has_keys(name, inner.parts[0]))
                     self._unpack(f"{name}.values()", list(inner.parts[0].values()))
                 else:
                     self._unpack(name, inner.parts)
             elif inner == -1:
                 self.refuse_if(f"{name} is not None")
             elif isinstance(inner, dict):  # whose order functions may follow
-                self.refuse_unless(f"{name}.__class__ is dict", f"(*{name},) == {self._constant(tuple(inner))}")
+                self.refuse_unless(f"{name}.__class__ is dict", self._has_keys(name, inner))
                 self._unpack(f"{name}.values()", list(inner.values()))
             elif inner != 0:
                 kinds = [inner.__class__.__name__] if self._keeps_tuples else ["list", "tuple"]
                 sequence = " or ".join(f"{name}.__class__ is {kind}" for kind in kinds)
                 self.refuse_unless(f"({sequence})", f"len({name}) == {len(inner)}")
                 self._unpack(name, inner)
+
+    def _has_keys(self, name: str, keys: Iterable[Any]) -> str:
+        """The condition that a dictionary has these keys in this order."""
+        if all(key.__class__ is str for key in keys):
+            return f"(*{name},) == {self._constant(tuple(keys))}"
+        return f"(*map(Static, {name}),) == {self._constant(tuple(map(Static, keys)))}"  # 1 and True are two
 
     def pack(self, form: Any) -> str:
         """The expression of a result of format ``form``, made of the arrays y0, y1 …"""

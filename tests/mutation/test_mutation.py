@@ -101,11 +101,12 @@ def test_survivors_have_reasons():
     assert all(len(e["reason"].split()) > 3 for e in entries)
 
 
-def test_lines_that_stand_several_times_are_told_by_what_is_above():
+def test_survivors_are_lines_that_are_there_told_by_what_is_above_if_several_times():
     """Their number alone is another line's as soon as one more stands before it, and would explain what it is not about."""
     for e in json.loads(SURVIVORS.read_text(encoding="utf-8")):
         lines = [line.strip() for line in (ROOT / e["file"]).read_text(encoding="utf-8").split("\n")]
         found = [n for n, line in enumerate(lines) if line == e["before"]]
+        assert found, f"{e['file']} has no such line any more: {e['before']}"
         if len(found) > 1:
             assert e.get("above") == lines[found[e["nth"]] - 1], e
 

@@ -327,12 +327,12 @@ import os, signal, sys, threading
 import hybridgpu as mx
 from hybridgpu.cache import disk_cache
 from hybridgpu.core import rng
-from hybridgpu.gluon import hybrid
+from hybridgpu.gluon import forward
 from hybridgpu.runtime import compilation, recorded_program
 from hybridgpu.runtime.reports import events
 
 programs = (compilation._building, recorded_program._building)
-locks = [hybrid._preparing, *programs, disk_cache._opening, rng._lock, events._lock]
+locks = [forward.preparing, *programs, disk_cache._opening, rng._lock, events._lock]
 held, done = threading.Event(), threading.Event()
 
 def hold(rest):

@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import fields
 from typing import Any
 
+from ..params import Values
 from ..record import OPERATORS, Operator
 
-__all__ = ["derived_operator"]
+__all__ = ["derived_operator", "no_gradient"]
 
 #: fields that a derived record does not take over: methods and names belong to the legacy operator
 _OWN = ("name", "aliases", "method", "_parsed")
@@ -33,3 +35,8 @@ def derived_operator(name: str, legacy: str, **changes: Any) -> Operator:
             raise AssertionError(f"operator {n} is declared twice")
         OPERATORS[n] = record
     return record
+
+
+def no_gradient(xp: Any, p: Values, cotangents: Any, inputs: Sequence[Any], outputs: Any) -> list[None]:
+    """The derivative of a function on arrays through which no gradient flows."""
+    return [None] * len(inputs)

@@ -14,6 +14,7 @@ from ...core.dtypes import i64
 from ..params import Bool, Double, Int, Param, Values
 from ..record import operator, sample
 from .application import ArrayOrList, np_function
+from .derive import no_gradient
 
 __all__: list[str] = []
 
@@ -312,10 +313,6 @@ def np_delete(F: Any, arr: Any, obj: Any, axis: Any = None) -> Any:
 # -- unique
 
 
-def _no_gradient(xp: Any, p: Values, cotangents: Any, inputs: Sequence[Any], outputs: Any) -> list[None]:
-    return [None] * len(inputs)
-
-
 def _distinct(xp: Any, p: Values, data: Any) -> list[Any]:
     """On the host where CuPy's function has no axis."""
     if data.dtype == bool:
@@ -345,7 +342,7 @@ def _distinct(xp: Any, p: Values, data: Any) -> list[Any]:
     outputs=lambda p: 1 + p.return_index + p.return_inverse + p.return_counts,
     result_dtype=lambda p, d: (d[0], *(i64,) * (p.return_index + p.return_inverse + p.return_counts)),
     eager=_distinct,
-    eager_gradient=_no_gradient,
+    eager_gradient=no_gradient,
     differentiable=False,
     samples=(
         sample([(3, 4)]),

@@ -18,6 +18,7 @@ from ..functions import bind
 from ..params import Bool, Shape, Text, Values
 from ..record import OPERATORS, Operator, operator, sample, shape_text
 from .application import NPX, np_function, npx_function
+from .derive import no_gradient
 
 __all__: list[str] = []
 
@@ -148,10 +149,6 @@ def reshape(b: Builder, p: Values, a: Node) -> Node:
 # -- what depends on values
 
 
-def _no_gradient(xp: Any, p: Values, cotangents: Any, inputs: Any, outputs: Any) -> list[None]:
-    return [None]
-
-
 def _positions(xp: Any, p: Values, x: Any) -> list[Any]:
     return [xp.stack(xp.nonzero(x if x.ndim else x.reshape(1)), axis=-1).astype(xp.int64)]
 
@@ -161,7 +158,7 @@ def _positions(xp: Any, p: Values, x: Any) -> list[Any]:
     "x",
     result_dtype=lambda p, d: i64,
     eager=_positions,
-    eager_gradient=_no_gradient,
+    eager_gradient=no_gradient,
     differentiable=False,
     samples=(sample([(2, 3)]), sample([()]), sample([(0, 2)])),
 )
@@ -189,7 +186,7 @@ def _checked(xp: Any, p: Values, x: Any) -> list[Any]:
     params={"msg": Text("Constraint violated.", "message of the error")},
     result_dtype=lambda p, d: bool_,
     eager=_checked,
-    eager_gradient=_no_gradient,
+    eager_gradient=no_gradient,
     samples=(sample([(0, 3)]),),
     differentiable=False,
 )

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from math import prod
 from typing import Any
 
@@ -14,6 +14,7 @@ from ...core.dtypes import DType, bool_, f32, f64, i64
 from ..params import Axis, Bool, Double, Enum, Int, Values
 from ..record import operator, sample, shape_text
 from .application import np_function
+from .derive import no_gradient
 
 __all__ = ["between"]
 
@@ -207,10 +208,6 @@ def _count(xp: Any, p: Values, data: Any, weights: Any = None) -> list[Any]:
     return [xp.bincount(numbers, weights.reshape(-1), minlength=p.minlength).astype(weights.dtype)]
 
 
-def _no_gradient(xp: Any, p: Values, cotangents: Any, inputs: Sequence[Any], outputs: Any) -> list[None]:
-    return [None] * len(inputs)
-
-
 @operator(
     "_npi_bincount",
     "data weights",
@@ -222,7 +219,7 @@ def _no_gradient(xp: Any, p: Values, cotangents: Any, inputs: Sequence[Any], out
     dtypes="**",
     result_dtype=lambda p, d: d[-1],
     eager=_count,
-    eager_gradient=_no_gradient,
+    eager_gradient=no_gradient,
     differentiable=False,
     samples=(sample([(5,)], {"minlength": 3}, {0: (0, 6)}),),
     domain=(0, 6),

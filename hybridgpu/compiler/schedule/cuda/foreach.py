@@ -27,9 +27,9 @@ from .map_fields import LinearPart, MapFields
 if TYPE_CHECKING:
     from ...pass_context import PassContext
 
-__all__ = ["Body", "ForeachFields", "Instance", "run"]
+__all__ = ["MAX_PARAMETERS", "Body", "ForeachFields", "Instance", "run"]
 
-_MAX_PARAMETERS = 250  #: of eight bytes each: a kernel may have 4 KiB of them, but every launch copies them
+MAX_PARAMETERS = 250  #: of eight bytes each: a kernel may have 4 KiB of them, but every launch copies them
 _MAX_LIVE_BYTES = 16 << 20  #: bytes of intermediate results that wait for a launch, of which kernels may read little
 
 Scheduled = list[tuple[Group, Kernel | None]]
@@ -140,7 +140,7 @@ def _chunks(places: Sequence[int], scheduled: Scheduled) -> Iterator[list[int]]:
         assert kernel is not None
         wanted = len(kernel.inputs) + len(kernel.outputs) + 2 + len(kernel.runtime_args.values)
         held |= {n for n in kernel.inputs if n.prim.name != "input"}
-        if used + wanted > _MAX_PARAMETERS or sum(n.type.nbytes for n in held) > _MAX_LIVE_BYTES:
+        if used + wanted > MAX_PARAMETERS or sum(n.type.nbytes for n in held) > _MAX_LIVE_BYTES:
             yield chunk
             chunk, used = [], 1
             held = {n for n in kernel.inputs if n.prim.name != "input"}

@@ -28,6 +28,7 @@ from ...ir.graph import Node
 from ...passes.fuse.group import Group
 from ...target import Target
 from ..choice import PersistentChoice
+from ..cuda.foreach import MAX_PARAMETERS
 from ..cuda.reduction_fields import ReductionFields
 from ..kernel import Kernel, Launch, Pointer, TemplateFields, summary
 from ..matmul.config_cuda import kernel_and_library_seconds
@@ -56,7 +57,6 @@ __all__ = ["PersistentFields", "Section", "Step", "run"]
 
 _MAX_STEP_LAUNCHES = 4  #: launches that a step may take as long as
 _MAX_STEPS = 32  #: of a kernel: compilers take more than twice as long for twice the text
-_MAX_PARAMETERS = 250  #: of eight bytes each: a kernel may have 4 KiB of them, but every launch copies them
 _HEAVY_WORDS = (
     96  #: words that a thread of a product holds, from which on blocks may not leave threads 128 registers each
 )
@@ -352,7 +352,7 @@ def _fusible_runs(scheduled: Scheduled, target: Target) -> Iterator[list[int]]:
         wanted = 0 if kernel is None else 2 * len(kernel.inputs) + len(kernel.outputs) + len(kernel.arguments)
         if kernel is not None and kernel.loop is not None:  # and where slices begin
             wanted += sum(len(k.arguments) for k in parts) + 2 * len(kernel.inputs) + 2 * len(kernel.outputs)
-        full = len(held) + len(parts) > _MAX_STEPS or used + wanted + 2 > _MAX_PARAMETERS
+        full = len(held) + len(parts) > _MAX_STEPS or used + wanted + 2 > MAX_PARAMETERS
         if not parts or full or _block_size([*held, *parts]) is None:
             if whole():
                 yield run

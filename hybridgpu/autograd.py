@@ -31,7 +31,7 @@ from .core.autograd_state import (
 )
 from .core.source_location import located_hint
 from .hints.tracing import is_symbol
-from .ndarray import tape
+from .ndarray import backward_pass, tape
 from .ndarray.apply import zeros_like
 from .ndarray.ndarray import NDArray
 from .ndarray.types import ArrayType
@@ -81,7 +81,7 @@ def backward(heads: Any, head_grads: Any = None, retain_graph: bool = False, tra
         MXNetError: a head that was not recorded, or whose graph was used before.
     """
     found, grads = _heads(heads, head_grads)
-    tape.backward(found, grads, None, retain_graph, False, train_mode)
+    backward_pass.backward(found, grads, None, retain_graph, False, train_mode)
 
 
 def grad(
@@ -119,7 +119,7 @@ def grad(
             )
         infos.append(info)
     retain = create_graph if retain_graph is None else retain_graph
-    results = tape.backward(found, grads, infos, retain, create_graph, train_mode)
+    results = backward_pass.backward(found, grads, infos, retain, create_graph, train_mode)
     return [zeros_like(v.as_nd_ndarray()) if g is None else g for v, g in zip(wanted, results, strict=True)]
 
 
@@ -142,7 +142,7 @@ def get_symbol(x: NDArray) -> Any:
     leaves: dict[Any, Entry] = {}
     made: dict[int, list[Entry]] = {}  # of each recorded call, its results
     names = NameManager()
-    for node in tape.recorded([info]):
+    for node in backward_pass.recorded([info]):
         inputs = []
         for k, i in enumerate(node.inputs):
             if i is None or i.node is None:

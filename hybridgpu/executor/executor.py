@@ -19,9 +19,9 @@ from ..core.autograd_state import GradientInfo
 from ..core.dtypes import DType, f32
 from ..core.rng import position, set_position
 from ..core.settings import numeric_mode, tf32
+from ..ndarray.backward_pass import backward
 from ..ndarray.device_scope import zeros_on
 from ..ndarray.ndarray import NDArray, allocate, wrap
-from ..ndarray.tape import backward
 from ..runtime.cached_op import CachedOp
 from ..runtime.compilation import Compiled, compiled
 from ..runtime.graph_breaks import is_graph_break

@@ -25,6 +25,7 @@ from ..core.source_location import located_hint
 from ..hints.operators import install_stubs
 from ..hints.tracing import in_array_code, in_graph, is_symbol
 from ..ops.record import OPERATORS, Operator
+from . import views
 from .dlpack import exported
 from .types import ArrayType, array_type
 
@@ -416,7 +417,7 @@ class NDArray(OperatorMethods):
         Raises:
             MXNetError: the array was not recorded, or its graph was used before.
         """
-        from .tape import backward
+        from .backward_pass import backward
 
         backward([self], [out_grad], None, retain_graph, False, train_mode)
 
@@ -440,102 +441,11 @@ class NDArray(OperatorMethods):
 
     # -- shape
 
-    def reshape(self, *shape: Any, **kwargs: Any) -> NDArray:
-        """The same memory under another shape; codes 0, -1, -2, -3, -4 as in ``nd.reshape``.
-
-        Raises:
-            AssertionError: no shape.
-            ValueError: fewer elements than the array has.
-        """
-        from ..base import MXNetError
-        from ..ops.shape import infer_reshape
-        from .apply import apply
-
-        if len(shape) == 1 and isinstance(shape[0], (tuple, list)):
-            shape = tuple(shape[0])
-        elif not shape:
-            shape = tuple(kwargs.get("shape") or ())
-            assert kwargs.get("shape") is not None, "Shape must be provided."
-        unknown = set(kwargs) - {"shape", "reverse"}
-        if unknown:
-            raise TypeError(
-                f"Got unknown keywords in reshape: {', '.join(sorted(unknown))}. Accepted keyword arguments are 'shape' and 'reverse'."
-            )
-        reverse = bool(kwargs.get("reverse", False))
-        if not any(d <= 0 for d in shape):
-            new = int(np.prod(shape))
-            if new < self.size:
-                raise ValueError(f"Cannot reshape array of size {self.size} into shape {tuple(shape)}")
-            if new > self.size:
-                raise MXNetError(
-                    f"target shape size is larger than the current shape: {tuple(shape)} has {new} elements, the array {self.size}"
-                )
-        from .tape import tracked
-
-        if tracked((self,)):
-            op = OPERATORS["Reshape"]
-            return apply(op, (self,), op.parse({"shape": tuple(shape), "reverse": reverse}))  # type: ignore[no-any-return]
-        target = infer_reshape(self.shape, shape, reverse)
-        return self._sharing(lambda data: data.reshape(target))
-
-    def flatten(self, inplace: bool = False) -> NDArray:
-        """All axes but the first as one; with ``inplace`` in the same memory."""
-        if inplace:
-            return self.reshape((0, -1)) if self.ndim > 1 else self.reshape((self.shape[0], 1))
-        return self._operator("Flatten")
-
-    def expand_dims(self, axis: int, inplace: bool = False) -> NDArray:
-        """A new axis of extent 1 before ``axis``; with ``inplace`` in the same memory."""
-        if inplace:
-            at = axis if axis >= 0 else axis + self.ndim + 1
-            assert 0 <= at <= self.ndim, f"axis {axis} is out of bounds for array of dimension {self.ndim}"
-            return self.reshape((*self.shape[:at], 1, *self.shape[at:]))
-        return self._operator("expand_dims", axis=axis)
-
-    def squeeze(self, axis: Any = None, inplace: bool = False) -> NDArray:
-        """Without axes of extent 1, all or those given; with ``inplace`` in the same memory.
-
-        Raises:
-            ValueError, AssertionError, MXNetError: an axis of another extent, out of range or given twice.
-        """
-        if not inplace:
-            return self._operator("squeeze", axis=axis)
-        axes = range(self.ndim) if axis is None else [axis] if isinstance(axis, int) else list(axis)
-        chosen = {a + self.ndim if a < 0 else a for a in axes}
-        assert axis is None or len(chosen) == len(list(axes)), "axis contains duplicate which is not allowed."
-        assert all(0 <= a < self.ndim for a in chosen), (
-            f"axis {axis} is out of bounds for array of dimension {self.ndim}"
-        )
-        if axis is None:
-            chosen = {a for a in chosen if self.shape[a] == 1}
-        for a in chosen:
-            if self.shape[a] != 1:
-                raise ValueError("cannot select an axis to squeeze out which has size not equal to one")
-        return self.reshape(tuple(d for k, d in enumerate(self.shape) if k not in chosen) or (1,))
-
-    def _operator(self, name: str, **attributes: Any) -> NDArray:
-        from .apply import apply
-
-        op = OPERATORS[name]
-        return apply(op, (self,), op.parse(attributes))  # type: ignore[no-any-return]
-
-    def broadcast_to(self, shape: Any) -> NDArray:
-        """Repeat axes of extent 1, and new leading axes, up to ``shape``.
-
-        Raises:
-            ValueError: an extent other than 1 would have to grow.
-        """
-        from .apply import apply
-
-        target = (int(shape),) if np.ndim(shape) == 0 else tuple(int(d) for d in shape)
-        own = (1,) * (len(target) - self.ndim) + self.shape
-        if len(own) != len(target) or any(d not in (1, t) for d, t in zip(own, target, strict=True)):
-            raise ValueError(
-                "operands could not be broadcast together with remapped shapes[original->remapped]: "
-                f"{self.shape} and requested shape {target}"
-            )
-        op = OPERATORS["broadcast_to"]
-        return apply(op, (self.reshape(own) if own != self.shape else self,), op.parse({"shape": target}))  # type: ignore[no-any-return]
+    reshape = views.reshape
+    flatten = views.flatten
+    expand_dims = views.expand_dims
+    squeeze = views.squeeze
+    broadcast_to = views.broadcast_to
 
     def __len__(self) -> int:
         return self.shape[0]

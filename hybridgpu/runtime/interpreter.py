@@ -12,8 +12,9 @@ from ..context import Context
 from ..core import autograd_state
 from ..core.rng import next_state, position, set_position
 from ..ndarray.apply import apply, zeros_like
+from ..ndarray.backward_pass import backward
 from ..ndarray.ndarray import NDArray, wrap
-from ..ndarray.tape import DifferentiableGraph, FunctionCall, backward
+from ..ndarray.tape import DifferentiableGraph, FunctionCall
 from ..symbol.inference import Inference
 from ..symbol.node import Entry, SymbolNode, topological
 from ..symbol.subgraph import incomplete, lower_node

@@ -17,8 +17,9 @@ import numpy as np
 from ..backends.devices import Device, device_of
 from ..compiler.ir.graph import RANDOM_STATE
 from ..compiler.ir.types import TensorType
+from ..ndarray.backward_pass import accumulate
 from ..ndarray.ndarray import NDArray, wrap
-from ..ndarray.tape import DifferentiableGraph, FunctionCall, accumulate
+from ..ndarray.tape import DifferentiableGraph, FunctionCall
 from ..symbol.lowering import lower_operators
 from ..symbol.node import Entry, topological
 from ..symbol.symbol import Symbol

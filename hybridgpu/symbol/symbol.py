@@ -10,7 +10,7 @@ from __future__ import annotations
 import copy
 import numbers
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 from ..base import MXNetError, NotImplementedForSymbol, numeric_types, shown
 from ..core.dtypes import dtype_of
@@ -20,6 +20,7 @@ from ..hints.operators import install_stubs
 from ..hints.tracing import in_graph, numpy_call
 from ..name import current as current_names
 from ..ops.functions import HIDDEN_KEYS
+from .array_members import INSTEAD, ROWS_HINT, array_only, refuse_in_place
 from .node import Entry, SymbolNode, is_hidden, topological
 
 if TYPE_CHECKING:  # a stub, made from the records
@@ -50,47 +51,6 @@ def _binary(
         raise TypeError(f"type {type(other)} not supported{in_graph(other)}")
 
     return method
-
-
-def _array_only(name: str, instead: str) -> Any:
-    def method(self: Symbol, *args: Any, **kwargs: Any) -> Any:
-        raise NotImplementedForSymbol(name, advice=located_hint(instead))
-
-    method.__name__ = name
-    method.__doc__ = f"Arrays only: raises NotImplementedForSymbol. {instead}"
-    return method
-
-
-def _in_place(name: str, symbol: str, with_integer: bool, binary: str) -> Callable[[Any, Any], NoReturn]:
-    def method(self: Symbol, other: Any) -> NoReturn:
-        shown = (other, 1) if with_integer else (other,)
-        raise NotImplementedForSymbol(
-            name, symbol, *shown, advice=located_hint(f"Write x = x {binary} y instead of x {symbol} y.")
-        )
-
-    return method
-
-
-_ROWS = "x[i] takes an output of a Symbol. Write F.slice, F.slice_axis, F.take or F.pick to index its values."
-_INSTEAD = {
-    "shape": "Shapes are not known while tracing: use F.shape_array(x), reshape codes (0 keeps an extent, -1 infers one), or *_like operators.",
-    "dtype": "Element types are not known while tracing: use F.cast, or *_like operators that follow an input.",
-    "context": "Devices are not known while tracing: operators run where their inputs are.",
-    "ctx": "Devices are not known while tracing: operators run where their inputs are.",
-    "size": "Sizes are not known while tracing: use F.size_array(x).",
-    "ndim": "The number of axes is not known while tracing: use reshape codes such as -2 (copy the rest).",
-    "T": "Write F.transpose(x).",
-    "grad": "Gradients belong to arrays: call attach_grad on the inputs before the block runs.",
-    "attach_grad": "Gradients belong to arrays: call attach_grad on the inputs before the block runs.",
-    "copyto": "Write F.identity(x).",
-    "item": "Values are not known while tracing: keep them in the graph, or read them from the block's result.",
-    "numpy": "Values are not known while tracing: use operators of F, or read the block's result.",
-    "view": "Write F.reshape(x, shape=(...)).",
-    "permute": "Write F.transpose(x, axes=(...)).",
-    "unsqueeze": "Write F.expand_dims(x, axis=...).",
-    "stype": "Storage is always dense here.",
-    "tostype": "Storage is always dense here.",
-}
 
 
 @shown
@@ -134,7 +94,7 @@ class Symbol(OperatorMethods):
             last = len(self._heads) if index.stop is None else index.stop
             places = range(index.start or 0, last, 1 if index.step is None else index.step)
             if not places:
-                raise TypeError("Expected a list of symbols as input\n" + located_hint(_ROWS))
+                raise TypeError("Expected a list of symbols as input\n" + located_hint(ROWS_HINT))
             return Group([self[k] for k in places])
         if isinstance(index, str):
             names = self.list_outputs()
@@ -145,13 +105,13 @@ class Symbol(OperatorMethods):
                 raise ValueError(f'There are multiple outputs with name "{index}"')
             return Symbol([self._heads[matches[0]]])
         if not isinstance(index, int):
-            raise TypeError("Symbol only support integer index to fetch i-th output\n" + located_hint(_ROWS))
+            raise TypeError("Symbol only support integer index to fetch i-th output\n" + located_hint(ROWS_HINT))
         if index < 0:
             raise MXNetError(
-                "Symbol only accept nonnegative index\n" + located_hint(f"Outputs are numbered from 0. {_ROWS}")
+                "Symbol only accept nonnegative index\n" + located_hint(f"Outputs are numbered from 0. {ROWS_HINT}")
             )
         if index >= len(self._heads):
-            raise IndexError(f"there is no output {index} of {len(self._heads)}\n{located_hint(_ROWS)}")
+            raise IndexError(f"there is no output {index} of {len(self._heads)}\n{located_hint(ROWS_HINT)}")
         return Symbol([self._heads[index]])
 
     def __setitem__(self, index: Any, value: Any) -> None:
@@ -173,7 +133,7 @@ class Symbol(OperatorMethods):
         if (absent := absent_member(self, name)) is not None:
             raise absent
         text = f"'{type(self).__name__}' object has no attribute '{name}'"
-        instead = _INSTEAD.get(name)
+        instead = INSTEAD.get(name)
         if not instead:
             raise AttributeError(text, name=name, obj=self)  # behind which Python guesses at another one
         raise AttributeError(f"{text}\n{located_hint(instead)}", obj=self)
@@ -261,25 +221,25 @@ class Symbol(OperatorMethods):
 
         return compose("abs", "abs", [self], {})
 
-    __iadd__ = _in_place("__iadd__", "+=", True, "+")
-    __isub__ = _in_place("__isub__", "-=", False, "-")
-    __imul__ = _in_place("__imul__", "*=", False, "*")
-    __itruediv__ = _in_place("__itruediv__", "/=", False, "/")
+    __iadd__ = refuse_in_place("__iadd__", "+=", True, "+")
+    __isub__ = refuse_in_place("__isub__", "-=", False, "-")
+    __imul__ = refuse_in_place("__imul__", "*=", False, "*")
+    __itruediv__ = refuse_in_place("__itruediv__", "/=", False, "/")
     # MXNet rebinds x, while eager code writes into the array; there is no in-place power of arrays
-    __imod__ = _in_place("__imod__", "%=", False, "%")
+    __imod__ = refuse_in_place("__imod__", "%=", False, "%")
 
     # -- what only arrays have
 
-    asnumpy = _array_only(
+    asnumpy = array_only(
         "asnumpy", "Values are not known while tracing: use operators of F, or read the block's result."
     )
-    asscalar = _array_only(
+    asscalar = array_only(
         "asscalar", "Values are not known while tracing: use operators of F, or read the block's result."
     )
-    wait_to_read = _array_only("wait_to_read", "There is nothing to wait for while tracing.")
-    backward = _array_only("backward", "Call backward on the arrays that the block returns.")
-    detach = _array_only("detach", "Write F.BlockGrad(x).")
-    copy = _array_only("copy", "Write F.identity(x).")
+    wait_to_read = array_only("wait_to_read", "There is nothing to wait for while tracing.")
+    backward = array_only("backward", "Call backward on the arrays that the block returns.")
+    detach = array_only("detach", "Write F.BlockGrad(x).")
+    copy = array_only("copy", "Write F.identity(x).")
 
     def as_in_context(self, *args: Any) -> Any:
         """Arrays only."""

@@ -4,7 +4,7 @@
 A prepared recorded call (dispatch/prepare.py) leaves a node that knows its :class:`BackwardTemplate`: what all calls of that kind
 have in common, with the addresses that do not change. Where a sweep consists of such nodes alone, each result is used
 once and a single loss is swept, a :class:`_Plan` says what goes where, and it is made once: gradients of parameters
-are written by the compiled programs straight into their buffers. Every other sweep is that of ndarray/tape.py, which
+are written by the compiled programs straight into their buffers. Every other sweep is that of ndarray/backward_pass.py, which
 runs the same nodes one by one.
 """
 

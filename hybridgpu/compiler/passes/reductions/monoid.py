@@ -5,7 +5,7 @@ A split reduction is computed for each of several chunks of its operand, and onc
 which reductions are split together (a sum of squared deviations and the sum of which the mean is made), what fills up the
 last chunk, and how the results are made of the chunks. The monoids are the passes of this folder: sums, products, extrema
 and their positions (``split_reductions``), means and squared deviations (``welford``), maxima and sums of exponentials
-(``online_softmax``), sums along rows and over a batch (``two_stage_sums``). What they make are ordinary reductions, so that
+(``online_softmax``), along rows and over a batch, or over windows' rows (``two_stage_reductions``). What they make are ordinary reductions, so that
 fusion, scheduling and the memory plan need to know nothing of it. The order in which elements are combined depends on shapes
 alone: results are the same in every run. Sums of half precision are float32 between the chunks.
 

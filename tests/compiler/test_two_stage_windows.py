@@ -73,7 +73,7 @@ def test_same_bits(name, reduction, compiler):
     graph = pooled(name, reduction)
     program = compile_graph(graph, CPU)
     assert len(program.steps) == CASES[name][-1]
-    plain = compile_graph(graph, CPU.changed(disabled_passes=("separable_pooling",)))
+    plain = compile_graph(graph, CPU.changed(disabled_passes=("two_stage_reductions",)))
     assert len(plain.steps) == 1
     x = image(graph.inputs[0].type)
     assert run(program, x).tobytes() == run(plain, x).tobytes()

@@ -67,6 +67,8 @@ def members(kind: Any) -> list[Any]:
         return [m for arg in typing.get_args(kind) for m in members(arg)]
     if typing.get_origin(kind) is typing.ClassVar:
         return members(typing.get_args(kind)[0])
+    if isinstance(kind, typing.ForwardRef):
+        return [CLASSES[kind.__forward_arg__]]
     return [] if kind is type(None) else [kind]
 
 
@@ -120,6 +122,12 @@ class Checker:
                 self.of(part, scope)
 
     def _if(self, node: nodes.If, scope: Scope) -> None:
+        if isinstance(node.test, nodes.Test) and node.test.name == "string":
+            assert isinstance(node.test.node, nodes.Name)
+            name, kinds = node.test.node.name, members(self.of(node.test.node, scope))
+            self.block(node.body, scope | {name: str})
+            self.block(node.else_, scope | {name: union(m for m in kinds if m is not str)})
+            return
         for branch in (node, *node.elif_):
             self.of(branch.test, scope)
             self.block(branch.body, dict(scope))

@@ -18,22 +18,22 @@
 #include "math_cpu_exp.h"
 #include "reduce.h"
 #include "stream_cpu.h"
-HG_KERNEL amax_48c49540(const hg::bfloat16* HG_RESTRICT x0, hg::bfloat16* HG_RESTRICT y0, const Index begin, const Index end, const Index n_i0) {
+HG_KERNEL amax_5b71d09e(const hg::bfloat16* HG_RESTRICT x0, hg::bfloat16* HG_RESTRICT y0, const Index begin, const Index end, const Index n_i0) {
   for (Index r0 = begin; r0 < end; ++r0) {
     hg::Lanes<hg::Max<float>, float, 64> a0;
     a0.start(0);
     for (Index part = 0; part < n_i0; part += 4096) {
       const Index stop = n_i0 - part < 4096 ? n_i0 : part + 4096;
-    for (Index at = part; at < stop; at += 64) {
-      HG_BLOCK
-      const Index count = n_i0 - at < 64 ? n_i0 - at : 64;
-      HG_SIMD
-      for (Index j = 0; j < count; ++j) {
-        const Index i0 = at + j;
-        const float v0 = x0[i0];
-        a0.add(j, v0, 0);
+      for (Index at = part; at < stop; at += 64) {
+        HG_BLOCK
+        const Index count = n_i0 - at < 64 ? n_i0 - at : 64;
+        HG_SIMD
+        for (Index j = 0; j < count; ++j) {
+          const Index i0 = at + j;
+          const float v0 = x0[i0];
+          a0.add(j, v0, 0);
+        }
       }
-    }
     }
     const float v1 = a0.fold(0, n_i0);
     y0[0] = v1;
@@ -92,7 +92,7 @@ HG_KERNEL cast_mul_exp_ebef1c91(const hg::bfloat16* HG_RESTRICT x0, const hg::bf
 #include "cpu.h"
 #include "half.h"
 #include "reduce.h"
-HG_KERNEL sum_copy_b74a2b61(const hg::bfloat16* HG_RESTRICT x0, hg::bfloat16* HG_RESTRICT y0, const Index begin, const Index end, const Index n_i0) {
+HG_KERNEL sum_copy_f13caa07(const hg::bfloat16* HG_RESTRICT x0, hg::bfloat16* HG_RESTRICT y0, const Index begin, const Index end, const Index n_i0) {
   for (Index r0 = begin; r0 < end; ++r0) {
     hg::Lanes<hg::Sum<float>, float, 64> a0;
     a0.start(0);
@@ -100,26 +100,26 @@ HG_KERNEL sum_copy_b74a2b61(const hg::bfloat16* HG_RESTRICT x0, hg::bfloat16* HG
       const Index stop = n_i0 - part < 4096 ? n_i0 : part + 4096;
       hg::Lanes<hg::Sum<float>, float, 64> part_a0;
       part_a0.start(0);
-    for (Index at = part; at < stop; at += 64) {
-      HG_BLOCK
-      const Index count = n_i0 - at < 64 ? n_i0 - at : 64;
-      HG_SIMD
-      for (Index j = 0; j < count; ++j) {
-        const Index i0 = at + j;
-        const float v0 = x0[i0];
-        part_a0.add(j, v0, 0);
+      for (Index at = part; at < stop; at += 64) {
+        HG_BLOCK
+        const Index count = n_i0 - at < 64 ? n_i0 - at : 64;
+        HG_SIMD
+        for (Index j = 0; j < count; ++j) {
+          const Index i0 = at + j;
+          const float v0 = x0[i0];
+          part_a0.add(j, v0, 0);
+        }
       }
-    }
       a0.merge(part_a0);
     }
     const float v1 = a0.fold(0, n_i0);
     y0[0] = v1;
   }
 }
-HG_KERNEL amax_48c49540(const hg::bfloat16* HG_RESTRICT x0, hg::bfloat16* HG_RESTRICT y0, const Index begin, const Index end, const Index n_i0);
+HG_KERNEL amax_5b71d09e(const hg::bfloat16* HG_RESTRICT x0, hg::bfloat16* HG_RESTRICT y0, const Index begin, const Index end, const Index n_i0);
 HG_KERNEL cast_mul_exp_ebef1c91(const hg::bfloat16* HG_RESTRICT x0, const hg::bfloat16* HG_RESTRICT x1, hg::bfloat16* HG_RESTRICT y0, float* HG_RESTRICT y1, hg::bfloat16* HG_RESTRICT y2, const Index begin, const Index end);
 HG_EXPORT void run0(char* arena, const Index* e, char* const* w, char* input0, char* input1, char* output0, char* output1, char* output2, char* output3, char* output4) {
   cast_mul_exp_ebef1c91((hg::bfloat16*)input0, (hg::bfloat16*)input1, (hg::bfloat16*)output0, (float*)output1, (hg::bfloat16*)output3, 0, e[0]);
-  amax_48c49540((hg::bfloat16*)input1, (hg::bfloat16*)output4, 0, e[1], e[2]);
-  sum_copy_b74a2b61((hg::bfloat16*)input0, (hg::bfloat16*)output2, 0, e[3], e[4]);
+  amax_5b71d09e((hg::bfloat16*)input1, (hg::bfloat16*)output4, 0, e[1], e[2]);
+  sum_copy_f13caa07((hg::bfloat16*)input0, (hg::bfloat16*)output2, 0, e[3], e[4]);
 }

@@ -48,7 +48,7 @@ HG_KERNEL mul_add_cast_8d35a058(const hg::half* HG_RESTRICT x0, const hg::half* 
   }
   if (nontemporal) hg::streaming_fence();
 }
-HG_KERNEL sum_copy_146d382e(const hg::half* HG_RESTRICT x0, hg::half* HG_RESTRICT y0, const Index begin, const Index end, const Index n_i0) {
+HG_KERNEL sum_copy_e914b647(const hg::half* HG_RESTRICT x0, hg::half* HG_RESTRICT y0, const Index begin, const Index end, const Index n_i0) {
   for (Index r0 = begin; r0 < end; ++r0) {
     hg::Lanes<hg::Sum<float>, float, 64> a0;
     a0.start(0);
@@ -56,16 +56,16 @@ HG_KERNEL sum_copy_146d382e(const hg::half* HG_RESTRICT x0, hg::half* HG_RESTRIC
       const Index stop = n_i0 - part < 4096 ? n_i0 : part + 4096;
       hg::Lanes<hg::Sum<float>, float, 64> part_a0;
       part_a0.start(0);
-    for (Index at = part; at < stop; at += 64) {
-      HG_BLOCK
-      const Index count = n_i0 - at < 64 ? n_i0 - at : 64;
-      HG_SIMD
-      for (Index j = 0; j < count; ++j) {
-        const Index i0 = at + j;
-        const float v0 = x0[i0];
-        part_a0.add(j, v0, 0);
+      for (Index at = part; at < stop; at += 64) {
+        HG_BLOCK
+        const Index count = n_i0 - at < 64 ? n_i0 - at : 64;
+        HG_SIMD
+        for (Index j = 0; j < count; ++j) {
+          const Index i0 = at + j;
+          const float v0 = x0[i0];
+          part_a0.add(j, v0, 0);
+        }
       }
-    }
       a0.merge(part_a0);
     }
     const float v1 = a0.fold(0, n_i0);
@@ -74,5 +74,5 @@ HG_KERNEL sum_copy_146d382e(const hg::half* HG_RESTRICT x0, hg::half* HG_RESTRIC
 }
 HG_EXPORT void run0(char* arena, const Index* e, char* const* w, char* input0, char* input1, char* output0, char* output1, char* output2) {
   mul_add_cast_8d35a058((hg::half*)input0, (hg::half*)input1, (hg::half*)output0, (float*)output1, 0, e[0]);
-  sum_copy_146d382e((hg::half*)input0, (hg::half*)output2, 0, e[1], e[2]);
+  sum_copy_e914b647((hg::half*)input0, (hg::half*)output2, 0, e[1], e[2]);
 }

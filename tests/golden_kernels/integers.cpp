@@ -33,22 +33,22 @@ HG_KERNEL add_div_neg_298cf853(const int* HG_RESTRICT x0, const int* HG_RESTRICT
     y6[i0] = v8;
   }
 }
-HG_KERNEL sum_21fcd0e2(const int* HG_RESTRICT x0, int* HG_RESTRICT y0, const Index begin, const Index end, const Index n_i0) {
+HG_KERNEL sum_8de67347(const int* HG_RESTRICT x0, int* HG_RESTRICT y0, const Index begin, const Index end, const Index n_i0) {
   for (Index r0 = begin; r0 < end; ++r0) {
     hg::Lanes<hg::Sum<int>, int, 64> a0;
     a0.start(0);
     for (Index part = 0; part < n_i0; part += 4096) {
       const Index stop = n_i0 - part < 4096 ? n_i0 : part + 4096;
-    for (Index at = part; at < stop; at += 64) {
-      HG_BLOCK
-      const Index count = n_i0 - at < 64 ? n_i0 - at : 64;
-      HG_SIMD
-      for (Index j = 0; j < count; ++j) {
-        const Index i0 = at + j;
-        const int v0 = x0[i0];
-        a0.add(j, v0, 0);
+      for (Index at = part; at < stop; at += 64) {
+        HG_BLOCK
+        const Index count = n_i0 - at < 64 ? n_i0 - at : 64;
+        HG_SIMD
+        for (Index j = 0; j < count; ++j) {
+          const Index i0 = at + j;
+          const int v0 = x0[i0];
+          a0.add(j, v0, 0);
+        }
       }
-    }
     }
     const int v1 = a0.fold(0, n_i0);
     y0[0] = v1;
@@ -56,5 +56,5 @@ HG_KERNEL sum_21fcd0e2(const int* HG_RESTRICT x0, int* HG_RESTRICT y0, const Ind
 }
 HG_EXPORT void run0(char* arena, const Index* e, char* const* w, char* input0, char* input1, char* output0, char* output1, char* output2, char* output3, char* output4, char* output5, char* output6, char* output7) {
   add_div_neg_298cf853((int*)input0, (int*)input1, (int*)output0, (int*)output1, (int*)output2, (int*)output3, (int*)output4, (int*)output5, (int*)output7, 0, e[0]);
-  sum_21fcd0e2((int*)input0, (int*)output6, 0, e[1], e[2]);
+  sum_8de67347((int*)input0, (int*)output6, 0, e[1], e[2]);
 }

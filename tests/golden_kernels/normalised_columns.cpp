@@ -21,7 +21,7 @@
 #include "math_cpu_basic.h"
 #include "math_cpu_log.h"
 #include "reduce.h"
-HG_KERNEL sum_mul_log_fa31206a(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, float* HG_RESTRICT y1, const Index begin, const Index end, const Index reciprocal0) {
+HG_KERNEL sum_mul_log_37d34d1b(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, float* HG_RESTRICT y1, const Index begin, const Index end, const Index reciprocal0) {
   const float reciprocal0_ = hg::Reciprocal<float>::from_bits(reciprocal0);
   for (Index i0 = begin; i0 < end; ++i0) {
     for (Index at = 0; at < 40; at += 40) {
@@ -35,12 +35,12 @@ HG_KERNEL sum_mul_log_fa31206a(const float* HG_RESTRICT x0, float* HG_RESTRICT y
       hg::Lanes<hg::Sum<float>, float, 40> a0;
       a0.start(0);
       for (Index i2 = 0; i2 < 5; ++i2) {
-      HG_SIMD
-      for (Index j = 0; j < count; ++j) {
-        const Index i1 = at + j;
-        const float v0 = x0[i0 * 200 + i2 * 40 + i1];
-        a0.add(j, v0, 0);
-      }
+        HG_SIMD
+        for (Index j = 0; j < count; ++j) {
+          const Index i1 = at + j;
+          const float v0 = x0[i0 * 200 + i2 * 40 + i1];
+          a0.add(j, v0, 0);
+        }
       }
       HG_SIMD
       for (Index j = 0; j < count; ++j) {
@@ -55,15 +55,15 @@ HG_KERNEL sum_mul_log_fa31206a(const float* HG_RESTRICT x0, float* HG_RESTRICT y
         r_v2[j] = v2;
       }
       for (Index i2 = 0; i2 < 5; ++i2) {
-      HG_SIMD
-      for (Index j = 0; j < count; ++j) {
-        const Index i1 = at + j;
-        const float v2 = r_v2[j];
-        const float v0 = x0[i0 * 200 + i2 * 40 + i1];
-        const float v3 = v0 - v2;
-        const float v4 = v3 * v3;
-        a1.add(j, v4, 0);
-      }
+        HG_SIMD
+        for (Index j = 0; j < count; ++j) {
+          const Index i1 = at + j;
+          const float v2 = r_v2[j];
+          const float v0 = x0[i0 * 200 + i2 * 40 + i1];
+          const float v3 = v0 - v2;
+          const float v4 = v3 * v3;
+          a1.add(j, v4, 0);
+        }
       }
       HG_SIMD
       for (Index j = 0; j < count; ++j) {
@@ -82,16 +82,16 @@ HG_KERNEL sum_mul_log_fa31206a(const float* HG_RESTRICT x0, float* HG_RESTRICT y
         r_v11[j] = v11;
       }
       for (Index i2 = 0; i2 < 5; ++i2) {
-      HG_SIMD
-      for (Index j = 0; j < count; ++j) {
-        const Index i1 = at + j;
-        const float v2 = r_v2[j];
-        const float v8 = r_v8[j];
-        const float v0 = x0[i0 * 200 + i2 * 40 + i1];
-        const float v3 = v0 - v2;
-        const float v9 = v3 * v8;
-        y0[i0 * 200 + i2 * 40 + i1] = v9;
-      }
+        HG_SIMD
+        for (Index j = 0; j < count; ++j) {
+          const Index i1 = at + j;
+          const float v2 = r_v2[j];
+          const float v8 = r_v8[j];
+          const float v0 = x0[i0 * 200 + i2 * 40 + i1];
+          const float v3 = v0 - v2;
+          const float v9 = v3 * v8;
+          y0[i0 * 200 + i2 * 40 + i1] = v9;
+        }
       }
       HG_SIMD
       for (Index j = 0; j < count; ++j) {
@@ -104,5 +104,5 @@ HG_KERNEL sum_mul_log_fa31206a(const float* HG_RESTRICT x0, float* HG_RESTRICT y
   }
 }
 HG_EXPORT void run0(char* arena, const Index* e, char* const* w, char* input0, char* output0, char* output1) {
-  sum_mul_log_fa31206a((float*)input0, (float*)output0, (float*)output1, 0, e[0], e[1]);
+  sum_mul_log_37d34d1b((float*)input0, (float*)output0, (float*)output1, 0, e[0], e[1]);
 }

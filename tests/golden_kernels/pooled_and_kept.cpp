@@ -46,52 +46,52 @@ HG_KERNEL conv_79b84f57(const float* HG_RESTRICT x0, const float* HG_RESTRICT x1
 #include "cpu.h"
 #include "math_cpu_basic.h"
 #include "reduce.h"
-HG_KERNEL add_max_amax_621d7bd5(const float* HG_RESTRICT x0, const float* HG_RESTRICT x1, float* HG_RESTRICT y0, const Index begin, const Index end) {
+HG_KERNEL add_max_amax_0f4901f7(const float* HG_RESTRICT x0, const float* HG_RESTRICT x1, float* HG_RESTRICT y0, const Index begin, const Index end) {
   float t0[64] __attribute__((aligned(64)));
   for (Index i0 = begin; i0 < end; ++i0) {
-  for (Index i1 = 0; i1 < 4; ++i1) {
-    for (Index at = 0; at < 16; at += 16) {
-      const Index count = 16;
-      for (Index i4 = 0; i4 < 2; ++i4)
-      for (Index i2 = 0; i2 < 4; ++i2)
-      hg::tile_in<2, 16>(t0 + (i4 * 32 + i2 * 4), x0 + (i0 * 256 + i1 * 64 + i2 * 16 + i4 * 8), 4);
-      float r_v1[16] __attribute__((aligned(64)));
-      float r_v4[16] __attribute__((aligned(64)));
-      hg::Lanes<hg::Max<float>, float, 16> a0;
-      a0.start(0);
-      HG_SIMD
-      for (Index j = 0; j < 16; ++j) {
-        const float v1 = x1[i1];
-        r_v1[j] = v1;
-      }
-      for (Index i4 = 0; i4 < 2; ++i4) {
-      for (Index i5 = 0; i5 < 2; ++i5) {
-      HG_SIMD
-      for (Index j = 0; j < 16; ++j) {
-        const float v1 = r_v1[j];
-        const float v0 = t0[(i4 * 2 + i5) * 16 + j];
-        const float v2 = v0 + v1;
-        const float v3 = hg::maximum(v2, 0.0f);
-        a0.add(j, v3, 0);
-      }
-      }
-      }
-      HG_SIMD
-      for (Index j = 0; j < 16; ++j) {
-        r_v4[j] = a0.result(j);
-      }
-      HG_SIMD
-      for (Index j = 0; j < count; ++j) {
-        const Index lane = at + j;
-        const float v4 = r_v4[j];
-        y0[i0 * 64 + i1 * 16 + lane] = v4;
+    for (Index i1 = 0; i1 < 4; ++i1) {
+      for (Index at = 0; at < 16; at += 16) {
+        const Index count = 16;
+        for (Index i4 = 0; i4 < 2; ++i4)
+        for (Index i2 = 0; i2 < 4; ++i2)
+        hg::tile_in<2, 16>(t0 + (i4 * 32 + i2 * 4), x0 + (i0 * 256 + i1 * 64 + i2 * 16 + i4 * 8), 4);
+        float r_v1[16] __attribute__((aligned(64)));
+        float r_v4[16] __attribute__((aligned(64)));
+        hg::Lanes<hg::Max<float>, float, 16> a0;
+        a0.start(0);
+        HG_SIMD
+        for (Index j = 0; j < 16; ++j) {
+          const float v1 = x1[i1];
+          r_v1[j] = v1;
+        }
+        for (Index i4 = 0; i4 < 2; ++i4) {
+          for (Index i5 = 0; i5 < 2; ++i5) {
+            HG_SIMD
+            for (Index j = 0; j < 16; ++j) {
+              const float v1 = r_v1[j];
+              const float v0 = t0[(i4 * 2 + i5) * 16 + j];
+              const float v2 = v0 + v1;
+              const float v3 = hg::maximum(v2, 0.0f);
+              a0.add(j, v3, 0);
+            }
+          }
+        }
+        HG_SIMD
+        for (Index j = 0; j < 16; ++j) {
+          r_v4[j] = a0.result(j);
+        }
+        HG_SIMD
+        for (Index j = 0; j < count; ++j) {
+          const Index lane = at + j;
+          const float v4 = r_v4[j];
+          y0[i0 * 64 + i1 * 16 + lane] = v4;
+        }
       }
     }
-  }
   }
 }
 HG_KERNEL conv_79b84f57(const float* HG_RESTRICT x0, const float* HG_RESTRICT x1, float* HG_RESTRICT y0, const Index begin, const Index end);
 HG_EXPORT void run0(char* arena, const Index* e, char* const* w, char* input0, char* input1, char* input2, char* output0, char* output1) {
   conv_79b84f57((float*)input0, (float*)input1, (float*)output1, 0, e[0]);
-  add_max_amax_621d7bd5((float*)output1, (float*)input2, (float*)output0, 0, e[1]);
+  add_max_amax_0f4901f7((float*)output1, (float*)input2, (float*)output0, 0, e[1]);
 }

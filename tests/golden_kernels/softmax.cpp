@@ -15,31 +15,31 @@
 #include "math_cpu_exp.h"
 #include "reduce.h"
 #include "tile_cpu.h"
-HG_KERNEL amax_sub_div_c584b6c0(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const Index begin, const Index end, const Index at_stride0, const Index n_i1) {
+HG_KERNEL amax_sub_div_d27593e4(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const Index begin, const Index end, const Index at_stride0, const Index n_i1) {
   float t0[4096] __attribute__((aligned(64)));
   if (end - begin < 64) hg::clear(t0, n_i1 * 64);
-    for (Index at = begin; at < end; at += 64) {
-      const Index count = end - at < 64 ? end - at : 64;
-      hg::transpose(x0 + (at * at_stride0), n_i1, t0, 64, count, n_i1);
-      float o0[4096] __attribute__((aligned(64)));
-      float r_v1[64] __attribute__((aligned(64)));
-      float r_v4[64] __attribute__((aligned(64)));
-      hg::Lanes<hg::Max<float>, float, 64> a0;
-      a0.start(0);
-      for (Index i1 = 0; i1 < n_i1; ++i1) {
+  for (Index at = begin; at < end; at += 64) {
+    const Index count = end - at < 64 ? end - at : 64;
+    hg::transpose(x0 + (at * at_stride0), n_i1, t0, 64, count, n_i1);
+    float o0[4096] __attribute__((aligned(64)));
+    float r_v1[64] __attribute__((aligned(64)));
+    float r_v4[64] __attribute__((aligned(64)));
+    hg::Lanes<hg::Max<float>, float, 64> a0;
+    a0.start(0);
+    for (Index i1 = 0; i1 < n_i1; ++i1) {
       HG_SIMD
       for (Index j = 0; j < 64; ++j) {
         const float v0 = t0[(i1) * 64 + j];
         a0.add(j, v0, 0);
       }
-      }
-      HG_SIMD
-      for (Index j = 0; j < 64; ++j) {
-        r_v1[j] = a0.result(j);
-      }
-      hg::Lanes<hg::Sum<float>, float, 64> a1;
-      a1.start(0);
-      for (Index i1 = 0; i1 < n_i1; ++i1) {
+    }
+    HG_SIMD
+    for (Index j = 0; j < 64; ++j) {
+      r_v1[j] = a0.result(j);
+    }
+    hg::Lanes<hg::Sum<float>, float, 64> a1;
+    a1.start(0);
+    for (Index i1 = 0; i1 < n_i1; ++i1) {
       HG_BLOCK
       HG_SIMD
       for (Index j = 0; j < 64; ++j) {
@@ -50,12 +50,12 @@ HG_KERNEL amax_sub_div_c584b6c0(const float* HG_RESTRICT x0, float* HG_RESTRICT 
         o0[(i1) * 64 + j] = v3;
         a1.add(j, v3, 0);
       }
-      }
-      HG_SIMD
-      for (Index j = 0; j < 64; ++j) {
-        r_v4[j] = a1.result(j);
-      }
-      for (Index i1 = 0; i1 < n_i1; ++i1) {
+    }
+    HG_SIMD
+    for (Index j = 0; j < 64; ++j) {
+      r_v4[j] = a1.result(j);
+    }
+    for (Index i1 = 0; i1 < n_i1; ++i1) {
       HG_SIMD
       for (Index j = 0; j < 64; ++j) {
         const float v4 = r_v4[j];
@@ -63,10 +63,10 @@ HG_KERNEL amax_sub_div_c584b6c0(const float* HG_RESTRICT x0, float* HG_RESTRICT 
         const float v5 = v3 / v4;
         o0[(i1) * 64 + j] = v5;
       }
-      }
-      hg::transpose(o0, 64, y0 + (at * at_stride0), n_i1, n_i1, count);
     }
+    hg::transpose(o0, 64, y0 + (at * at_stride0), n_i1, n_i1, count);
+  }
 }
 HG_EXPORT void run0(char* arena, const Index* e, char* const* w, char* input0, char* output0) {
-  amax_sub_div_c584b6c0((float*)input0, (float*)output0, 0, e[0], e[1], e[2]);
+  amax_sub_div_d27593e4((float*)input0, (float*)output0, 0, e[0], e[1], e[2]);
 }

@@ -26,7 +26,7 @@
 #include "cpu.h"
 #include "math_cpu_exp.h"
 #include "reduce.h"
-HG_KERNEL tanh_argmax_sub_7ae89925(const float* HG_RESTRICT x0, const float* HG_RESTRICT x1, float* HG_RESTRICT y0, const Index begin, const Index end) {
+HG_KERNEL tanh_argmax_sub_4730b95d(const float* HG_RESTRICT x0, const float* HG_RESTRICT x1, float* HG_RESTRICT y0, const Index begin, const Index end) {
   float t0[64] __attribute__((aligned(64)));
   if (6 - 0 < 16) hg::clear(t0, 4 * 16);
   for (Index i0 = begin; i0 < end; ++i0) {
@@ -46,41 +46,41 @@ HG_KERNEL tanh_argmax_sub_7ae89925(const float* HG_RESTRICT x0, const float* HG_
         r_v8[j] = v8;
       }
       for (Index i2 = 0; i2 < 2; ++i2) {
-      for (Index i3 = 0; i3 < 2; ++i3) {
-      HG_BLOCK
-      HG_SIMD
-      for (Index j = 0; j < 16; ++j) {
-        const float v4 = t0[(i2 * 2 + i3) * 16 + j];
-        const float v5 = hg::tanh(v4);
-        o0[(i2 * 2 + i3) * 16 + j] = v5;
-        a0.add(j, v5, i2 * 2 + i3);
-      }
-      }
+        for (Index i3 = 0; i3 < 2; ++i3) {
+          HG_BLOCK
+          HG_SIMD
+          for (Index j = 0; j < 16; ++j) {
+            const float v4 = t0[(i2 * 2 + i3) * 16 + j];
+            const float v5 = hg::tanh(v4);
+            o0[(i2 * 2 + i3) * 16 + j] = v5;
+            a0.add(j, v5, i2 * 2 + i3);
+          }
+        }
       }
       HG_SIMD
       for (Index j = 0; j < 16; ++j) {
         r_v6[j] = a0.result(j);
       }
       for (Index i2 = 0; i2 < 2; ++i2) {
-      for (Index i3 = 0; i3 < 2; ++i3) {
-      HG_SIMD
-      for (Index j = 0; j < 16; ++j) {
-        const long long v6 = r_v6[j];
-        const float v8 = r_v8[j];
-        const long long v0 = (long long)i3;
-        const long long v1 = (long long)i2;
-        const long long v2 = hg::times(v1, 2ll);
-        const long long v3 = hg::plus(v0, v2);
-        const float v5 = o0[(i2 * 2 + i3) * 16 + j];
-        const bool v7 = v3 == v6;
-        const float v9 = v7 ? v8 : 0.0f;
-        const float v10 = v9 + 0.0f;
-        const float v11 = v5 * v5;
-        const float v12 = 1.0f - v11;
-        const float v13 = v10 * v12;
-        o0[(i2 * 2 + i3) * 16 + j] = v13;
-      }
-      }
+        for (Index i3 = 0; i3 < 2; ++i3) {
+          HG_SIMD
+          for (Index j = 0; j < 16; ++j) {
+            const long long v6 = r_v6[j];
+            const float v8 = r_v8[j];
+            const long long v0 = (long long)i3;
+            const long long v1 = (long long)i2;
+            const long long v2 = hg::times(v1, 2ll);
+            const long long v3 = hg::plus(v0, v2);
+            const float v5 = o0[(i2 * 2 + i3) * 16 + j];
+            const bool v7 = v3 == v6;
+            const float v9 = v7 ? v8 : 0.0f;
+            const float v10 = v9 + 0.0f;
+            const float v11 = v5 * v5;
+            const float v12 = 1.0f - v11;
+            const float v13 = v10 * v12;
+            o0[(i2 * 2 + i3) * 16 + j] = v13;
+          }
+        }
       }
       for (Index i2 = 0; i2 < 2; ++i2)
       hg::tile_out<2, 16>(y0 + (i0 * 24 + i2 * 12 + at * 2), o0 + (i2 * 32), count);
@@ -88,5 +88,5 @@ HG_KERNEL tanh_argmax_sub_7ae89925(const float* HG_RESTRICT x0, const float* HG_
   }
 }
 HG_EXPORT void run0(char* arena, const Index* e, char* const* w, char* input0, char* input1, char* output0) {
-  tanh_argmax_sub_7ae89925((float*)input0, (float*)input1, (float*)output0, 0, e[0]);
+  tanh_argmax_sub_4730b95d((float*)input0, (float*)input1, (float*)output0, 0, e[0]);
 }

@@ -55,8 +55,8 @@ FIRST = 0.2  #: of the time for case graphs: what these do not notice at once is
 GRAPHS = "tests/compiler/test_graphs.py"
 #: what looks closer at some files than the case graphs do
 MORE = {
-    "templates/c*/map.j2": ["tests/compiler/test_map.py"],
-    "templates/cpu/map.j2": ["tests/compiler/test_nontemporal_stores.py"],
+    "templates/cuda/map.j2": ["tests/compiler/test_map.py"],
+    "templates/cpu/loops.j2": ["tests/compiler/test_map.py", "tests/compiler/test_rows.py"],
     "templates/cpu/nests.j2": ["tests/compiler/test_map.py", "tests/compiler/test_scatter.py"],
     "templates/cuda/*s.j2": ["tests/compiler/test_rows_cuda.py", "tests/compiler/test_map.py"],
     "templates/cuda/rows*.j2": [
@@ -67,20 +67,12 @@ MORE = {
     "templates/cuda/elements.j2": ["tests/compiler/test_scatter_cuda.py"],
     "templates/cuda/matmul*.j2": ["tests/compiler/test_matmul_cuda.py"],
     "templates/cpu/matmul.j2": ["tests/compiler/test_matmul.py"],
-    "templates/cpu/rows.j2": [
-        "tests/compiler/test_rows.py",
-        "tests/compiler/test_nontemporal_stores.py",
-        "tests/compiler/test_column_sums.py",
-        "tests/compiler/test_full_reductions.py",
-    ],
-    "templates/cpu/columns.j2": ["tests/compiler/test_rows.py", "tests/compiler/test_full_reductions.py"],
     "templates/cuda/graph.j2": PERSISTENT,
     "templates/cuda/entry.j2": PERSISTENT,
     "templates/cpu/conv.j2": ["tests/ops/test_conv.py"],
     "templates/cuda/conv.j2": ["tests/compiler/test_conv_pool.py", "tests/ops/test_conv.py::test_kernels_of_the_gpu"],
     "templates/cpu/conv_input_dilated.j2": ["tests/ops/test_conv.py"],
     "templates/cpu/conv_backward_filter.j2": ["tests/compiler/test_conv_backward_filter.py"],
-    "templates/cpu/scatter.j2": ["tests/compiler/test_scatter.py"],
     "templates/cuda/scatter.j2": ["tests/compiler/test_scatter_cuda.py"],
     "kernels/conv_cpu.h": ["tests/ops/test_conv.py"],
     "kernels/conv_input_dilated_cpu.h": ["tests/ops/test_conv.py"],

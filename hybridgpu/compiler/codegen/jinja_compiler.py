@@ -215,6 +215,8 @@ class _Writer:
             return f"({self.value(node.left, scope)} {_BINARY[type(node)]} {self.value(node.right, scope)})"
         if isinstance(node, nodes.Not):
             return f"(not {self.value(node.node, scope)})"
+        if isinstance(node, nodes.Test) and node.name == "string":
+            return f"isinstance({self.value(node.node, scope)}, str)"
         if isinstance(node, nodes.Neg):
             return f"(-{self.value(node.node, scope)})"
         if isinstance(node, nodes.Tuple):

@@ -6,44 +6,21 @@ Here is what both targets share; ``cpu.loop_nests`` writes nests of loops, ``cud
 
 from __future__ import annotations
 
-from typing import ClassVar
-
-from ...core.dataclass import dataclass
 from ..ir.graph import Node
 from ..ir.indexing import Var
 from ..target import Target
-from .cpu.loop_nests import Loop, build_loops, has_transposes, is_pure_transpose
-from .cpu.nontemporal_stores import NontemporalLoops, nontemporal_loops
+from .cpu.blocks import LoopFields, texts
+from .cpu.loop_nests import blocks, build_loops, has_transposes, is_pure_transpose
+from .cpu.nontemporal_stores import nontemporal_loops
 from .in_place import in_place_pairs
 from .index_set_splitting import bit_copies, outer_breakpoint_axis
-from .kernel import CWriter, Kernel, Statement, TemplateFields, headers, summary
+from .kernel import CWriter, Kernel, TemplateFields, headers, summary
 from .runtime_args import dynamic_axes, dynamic_in_tiles, dynamic_outer
 from .scalar import ScalarProgram
 from .traffic import elements_read, traffic
 from .transpose_tiling import choose_tiling
 
-__all__ = ["MapFields", "schedule_map"]
-
-
-@dataclass(frozen=True, kw_only=True)
-class MapFields(TemplateFields):
-    """An elementwise kernel on the CPU.
-
-    Attributes:
-        before: statements before its loops.
-        loops: nests of loops over the result.
-        nontemporal: those that may store past the caches, if that may be faster.
-    """
-
-    template: ClassVar[str] = "cpu/map.j2"
-    before: list[Statement]
-    loops: list[Loop]
-    nontemporal: NontemporalLoops | None
-
-    @property
-    def streams(self) -> NontemporalLoops | None:
-        """The loops that may store past the caches, unless some results are written over operands."""
-        return None if any(p.aliased for p in self.pointers) else self.nontemporal
+__all__ = ["schedule_map"]
 
 
 def schedule_map(program: ScalarProgram, target: Target, members: list[Node]) -> Kernel:
@@ -75,7 +52,9 @@ def schedule_map(program: ScalarProgram, target: Target, members: list[Node]) ->
     if target.name == "cpu":
         past = nontemporal_loops(program, writer, build_loops(program, writer)[1])
         before, loops, choice = build_loops(program, writer, prefetch=True)
-        fields = MapFields(pointers=pointers, before=before, loops=loops, nontemporal=past)
+        once, nest = texts(before), blocks(loops)
+        streamed = [*once, *past.lines(nest)] if past else None
+        fields = LoopFields(pointers=pointers, lines=[*once, *nest], nontemporal=streamed)
         more = ("tile_cpu.h",) * has_transposes(loops) + ("stream_cpu.h",) * bool(past)
     else:
         from .cuda.map import map_fields

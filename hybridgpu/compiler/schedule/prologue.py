@@ -17,7 +17,8 @@ from ..ir.graph import Node
 from ..ir.indexing import Expr, Quotient, Remainder, Var, divide, modulo, of_var
 from ..passes.fuse.group import Group
 from .collapse_axes import can_collapse
-from .cpu.loop_nests import Loop, build_loops, has_transposes
+from .cpu.blocks import Block, Line, for_head, texts
+from .cpu.loop_nests import blocks, build_loops, has_transposes
 from .index_set_splitting import bit_copies
 from .kernel import CWriter, Statement, headers, variables_of
 from .scalar import Scalar, ScalarProgram, operand_program
@@ -32,7 +33,6 @@ __all__ = [
     "ComputedOperand",
     "ImagePrologue",
     "Loader",
-    "Panel",
     "computed_operand",
     "image_prologue",
     "loader",
@@ -149,31 +149,6 @@ def _find_divisor(e: Expr, variables: list[Var]) -> tuple[Var, int] | None:
 # -- the host
 
 
-@dataclass(frozen=True)
-class Panel:
-    """A part of an operand that is computed before it is used.
-
-    Attributes:
-        name, type, count: of the array that holds it.
-        is_collapsed: its lines are one.
-        outer, begin, end: the variable of its lines (or of that one), and what it runs between.
-        start: C text of the first element of a line.
-        once: statements of a line.
-        loops: nests of loops over its elements.
-    """
-
-    name: str
-    type: str
-    count: int
-    is_collapsed: bool
-    outer: str
-    begin: str
-    end: str
-    start: str
-    once: list[Statement]
-    loops: list[Loop]
-
-
 def panel_rows(rows: int, depth: int, itemsize: int) -> int:
     """Rows of a panel of a left operand, 0 if none fits; the same for any number of rows above one."""
     line = depth * itemsize
@@ -199,8 +174,8 @@ def panel(
     end: str,
     lines: int,
     first: tuple[str, int] | None = None,
-) -> tuple[Panel, bool]:
-    """The panel ``name`` of an operand, and whether its loops turn operands in tiles.
+) -> tuple[list[Line], bool]:
+    """The panel ``name`` of an operand, a part that is computed before it is used, and whether its loops turn operands in tiles.
 
     Args:
         writer: that of the product, which knows the pointers.
@@ -232,14 +207,16 @@ def panel(
     once, loops, _ = build_loops(program, mine, partial_range=flat is not None)
     line = what.outer.name if begin == "0" else f"({what.outer.name} - {begin})"
     length = writer.extent(what.inner) if first is None else str(width)
+    outer, held = what.outer.name, store.node.dtype.storage
+    heads, bounds = [for_head(outer, begin, end)], list[str]()
     start = f"{name} + {line} * {length}"
     if flat is not None:
         begin, end = (f"({t}) * {length}" if " " in t else f"{t} * {length}" for t in (begin, end))
-        start = name
-    outer, held = what.outer.name, store.node.dtype.storage
+        heads, bounds, start = [], [f"const Index begin = {begin}, end = {end};"], name
+    inside = [*bounds, f"{held}* const row0 = {start};", *texts(once), *blocks(loops)]
     dynamic = {what.outer.name, what.inner.name} & writer.dynamic_axes
     count = PANEL_BYTES // store.node.dtype.size if dynamic and lines > 1 else lines * width
-    return Panel(name, held, count, flat is not None, outer, begin, end, start, once, loops), has_transposes(loops)
+    return [f"alignas(64) {held} {name}[{count}];", Block(heads, inside)], has_transposes(loops)
 
 
 @dataclass(frozen=True)

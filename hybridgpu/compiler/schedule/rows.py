@@ -16,9 +16,9 @@ from ..ir.indexing import Expr, Var
 from ..size_buckets import MIN_DYNAMIC_EXTENT
 from ..target import Target
 from .choice import ColumnsChoice, MapChoice, RowsChoice
+from .cpu.blocks import LoopFields
 from .cpu.loop_nests import TooManyStatements
 from .cpu.pooling_tiles import tile_pooling_windows
-from .cpu.reduction_fields import ColumnsFields, RowsFields
 from .cpu.rows import (
     cache_index,
     columns_fields,
@@ -103,7 +103,7 @@ def schedule_rows(program: ScalarProgram, target: Target, members: list[Node]) -
     lanes = None if private else lanes
     plan = PassPlan(program, writer, tile > 0 or (fits and not columns), kept, result_axis=lanes)
     pointers = writer.pointer_list(outputs)
-    fields: RowsFields | ColumnsFields
+    fields: LoopFields
     choice: RowsChoice | ColumnsChoice
     more: list[str] = []
     if columns:
@@ -112,7 +112,7 @@ def schedule_rows(program: ScalarProgram, target: Target, members: list[Node]) -
             more = ["tile_cpu.h"]
     else:
         fields, choice = rows_fields(program, rows, plan, pointers, dynamic, length, private)
-        if fields.streaming_condition:
+        if fields.nontemporal is not None:
             more = ["stream_cpu.h"]
     read, written = traffic(program)
     full = any(plan.is_full_store(s.value, s.offset.vars) for s in program.stores)

@@ -9,44 +9,22 @@ blocks own rows of the table (``cuda.scatter``).
 
 from __future__ import annotations
 
-from typing import ClassVar
-
-from ...core.dataclass import dataclass
 from ..ir.graph import Node
 from ..ir.indexing import Var
 from ..primitives.views import RESHAPES, strip_views
 from ..target import Target
 from .choice import ScatterChoice
 from .collapse_axes import collapse_axes
-from .cpu.loop_nests import Loop, build_loops
+from .cpu.blocks import Block, LoopFields, for_head, texts
+from .cpu.loop_nests import blocks, build_loops
 from .index_set_splitting import bit_copies
-from .kernel import CWriter, Kernel, Launch, Statement, TemplateFields, headers, literal, summary
+from .kernel import CWriter, Kernel, Launch, TemplateFields, headers, literal, summary
 from .runtime_args import dynamic_axes
 from .scalar import ScalarProgram
 from .scatter_epilogue import Epilogue
 from .traffic import elements_read, traffic
 
-__all__ = ["ScatterFields", "schedule_scatter"]
-
-
-@dataclass(frozen=True, kw_only=True)
-class ScatterFields(TemplateFields):
-    """A scatter on the CPU.
-
-    Attributes:
-        table: the pointer to the table.
-        fill: C text of its element ``t`` before all updates.
-        before, loops: statements and loops over the updates.
-        after_once, after_loops: and over what is made of the table, in its place.
-    """
-
-    template: ClassVar[str] = "cpu/scatter.j2"
-    table: str
-    fill: str
-    before: list[Statement]
-    loops: list[Loop]
-    after_once: list[Statement]
-    after_loops: list[Loop]
+__all__ = ["schedule_scatter"]
 
 
 def schedule_scatter(
@@ -87,16 +65,13 @@ def schedule_scatter(
     more: tuple[str, ...] = ()
     if target.name == "cpu":
         statements, loops, _ = build_loops(program, writer)
-        after_once, after_loops = epilogue.build_loops() if epilogue else ([], [])
-        fields = ScatterFields(
-            pointers=writer.pointer_list(outputs),
-            table=f"y{0 if epilogue else outputs.index(scatter)}",
-            fill=f"{writer.pointers[before]}[t]" if before else fill,
-            before=statements,
-            loops=loops,
-            after_once=after_once,
-            after_loops=after_loops,
-        )
+        result = f"y{0 if epilogue else outputs.index(scatter)}"
+        element = f"{writer.pointers[before]}[t]" if before else fill
+        lines = [Block([for_head("t", "0", "size")], [f"{result}[t] = {element};"]), *texts(statements), *blocks(loops)]
+        if epilogue:
+            lines.append(Block([], ["const Index begin = 0, end = rows;", *epilogue.lines()]))
+        sizes = ["size", "rows"] if epilogue else ["size"]
+        fields = LoopFields(pointers=writer.pointer_list(outputs), lines=lines, extents=sizes)
         extents: tuple[int, ...] = (program.vars[0].extent, scatter.size)
         if epilogue:
             extents = (*extents, epilogue.program.vars[0].extent)

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from ..ir.graph import Node
 from ..ir.indexing import Var, of_var
 from .collapse_axes import collapse_axes
-from .cpu.loop_nests import Loop, build_loops
+from .cpu.blocks import Line, texts
+from .cpu.loop_nests import blocks, build_loops
 from .in_place import Pair, in_place_pairs
 from .kernel import CWriter, Statement, unravel
 from .scalar import Scalar, ScalarProgram
@@ -61,10 +62,10 @@ class Epilogue:
         held = self.program.stores[0].node if self.writer.target.device.scatters_in_result else None
         return [(x, y) for x, y in pairs if y is not held]
 
-    def build_loops(self) -> tuple[list[Statement], list[Loop]]:
+    def lines(self) -> list[Line]:
         """CPU: statements before its loops, and these; the table lies where the first result does."""
         once, loops, _ = build_loops(self.program, self.writer)
-        return once, loops
+        return [*texts(once), *blocks(loops)]
 
     # -- CUDA: a thread has some neighbours of a row
 

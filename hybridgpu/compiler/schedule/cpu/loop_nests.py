@@ -24,6 +24,7 @@ from ..index_set_splitting import bit_copies, breakpoints, restrict
 from ..kernel import CWriter, Statement, address
 from ..scalar import Scalar, ScalarProgram, is_combine
 from ..transpose_tiling import Tiling, choose_tiling, tiling_of_axes
+from .blocks import Block, Line, for_head, texts
 
 __all__ = [
     "PREFETCH_BYTES",
@@ -32,6 +33,7 @@ __all__ = [
     "Loop",
     "TooManyStatements",
     "TransposeCopy",
+    "blocks",
     "build_loops",
     "has_transposes",
     "is_pure_transpose",
@@ -63,6 +65,9 @@ class TransposeCopy:
     height: str
     width: str
 
+    def __str__(self) -> str:
+        return f"hg::transpose({self.source}, {self.rows}, {self.target}, {self.columns}, {self.height}, {self.width});"
+
 
 @dataclass(frozen=True)
 class Buffer:
@@ -71,6 +76,9 @@ class Buffer:
     type: str
     name: str
     count: int
+
+    def __str__(self) -> str:
+        return f"alignas(64) {self.type} {self.name}[{self.count}];"
 
 
 @dataclass(frozen=True)
@@ -110,6 +118,18 @@ class Loop:
     sequential: bool = False
     program: ScalarProgram | None = None
     tile_extent: int = 0
+
+    def block(self) -> Block:
+        """The loop as it is printed."""
+        pragma = [] if self.inner or self.sequential else ["HG_SIMD"]
+        before = texts([*self.buffers, *self.body, *self.copies_in])
+        lines = [*before, *blocks(self.inner), *texts([*self.copies_out, *self.tail])]
+        return Block([*pragma, for_head(self.var, self.begin, self.end, self.step)], lines)
+
+
+def blocks(loops: Sequence[Loop]) -> list[Line]:
+    """Loops as they are printed."""
+    return [loop.block() for loop in loops]
 
 
 class TooManyStatements(Exception):

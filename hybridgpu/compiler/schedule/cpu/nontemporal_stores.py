@@ -24,7 +24,8 @@ from ...ir.graph import Node
 from ...ir.indexing import ZERO, Expr, Var, of_var
 from ..kernel import CWriter, Statement, address
 from ..scalar import ScalarProgram, Store
-from .loop_nests import PREFETCH_BYTES, Buffer, Call, Loop, operations_along, streamed_loads
+from .blocks import Block, Line, texts
+from .loop_nests import PREFETCH_BYTES, Buffer, Call, Loop, blocks, operations_along, streamed_loads
 
 __all__ = [
     "NontemporalLoops",
@@ -67,6 +68,14 @@ class NontemporalLoops:
     before: list[Statement]
     loops: list[Loop]
     large_only: bool
+
+    def lines(self, plain: Sequence[Line]) -> list[Line]:
+        """The body of the kernel's function; ``plain``: the nest with plain stores."""
+        fence = "hg::streaming_fence();"
+        lines: list[Line] = [f"const bool nontemporal = {self.condition};", *texts(self.before)]
+        if self.large_only:
+            return [*lines, Block(["if (nontemporal)"], [*blocks(self.loops), fence], plain)]
+        return [*lines, *blocks(self.loops), f"if (nontemporal) {fence}"]
 
 
 def nontemporal_loops(program: ScalarProgram, writer: CWriter, loops: Sequence[Loop]) -> NontemporalLoops | None:

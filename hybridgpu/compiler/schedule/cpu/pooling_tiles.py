@@ -16,7 +16,7 @@ from ...ir.indexing import ZERO, Expr, Index, Var, delinearize, linearize, of_va
 from ...passes.fuse.group import Group
 from ..kernel import CWriter, address
 from ..scalar import Scalar, ScalarProgram, Store
-from .reduction_fields import RowTiles, TileCopy
+from .reduction_loops import RowTiles, TileCopy
 
 __all__ = ["lane_utilization", "tile_pooling_windows"]
 

@@ -15,6 +15,7 @@ from ..kernel import CWriter, Pointer, address, variables_of
 from ..reduction_passes import Accumulator, FullReduction, PassPlan
 from ..runtime_args import dynamic_row, dynamic_transposed
 from ..scalar import Scalar, ScalarProgram, Store
+from .blocks import LoopFields
 from .nontemporal_stores import (
     is_contiguous,
     is_line_aligned,
@@ -23,7 +24,7 @@ from .nontemporal_stores import (
     streaming_condition,
     unaligned_prefix,
 )
-from .reduction_fields import ColumnsFields, RowsFields, RowTiles, TileCopy
+from .reduction_loops import PARTIAL_SUM_TERMS, ColumnLoops, RowLoops, RowTiles, TileCopy
 
 __all__ = [
     "cache_index",
@@ -43,9 +44,6 @@ _LANES = 64  #: states of one reduction: four vectors hide the latency of an add
 _MAX_LANES = 128  #: … or so many, where they divide a row and 64 do not
 _MAX_SHARED_OPS = (
     8  #: operations of an element up to which GCC may take two rows of columns at once: states are read once
-)
-_PARTIAL_SUM_TERMS = (
-    64  #: elements that a state of a sum takes in before it is added to another, which bounds the rounding error
 )
 _COLUMNS = 256  #: columns that are walked together, half as many if several times: states in the first-level cache
 _L1_ROW_BYTES = CpuConstants.l1_bytes // 3  #: bytes of rows that are fetched ahead into the first-level cache, …
@@ -119,7 +117,7 @@ def rows_fields(
     dynamic: Var | None,
     length: Var | None = None,
     private: bool = False,
-) -> tuple[RowsFields, RowsChoice]:
+) -> tuple[LoopFields, RowsChoice]:
     """Fields and choice of the form whose lanes share a row.
 
     Args:
@@ -135,8 +133,8 @@ def rows_fields(
     blocks = -(-last.extent // size)
     # a sum of sums: within a part, and of the parts
     part = (
-        size * _PARTIAL_SUM_TERMS
-        if alone or blocks > _PARTIAL_SUM_TERMS or (blocks > 1 and prod(v.extent for v in outer) > 1)
+        size * PARTIAL_SUM_TERMS
+        if alone or blocks > PARTIAL_SUM_TERMS or (blocks > 1 and prod(v.extent for v in outer) > 1)
         else 0
     )
     _set_lane_types(program, plan, size, part)
@@ -155,14 +153,10 @@ def rows_fields(
         begin, end = "part", f"{extent} - part < {part} ? {extent} : part + {part}"
     width = prod(v.extent for v in program.reduced)
     room = next_power_of_two(width) if dynamic else width
-    fields = RowsFields(
-        pointers=pointers,
-        rows=[(v.name, plan.writer.extent(v) if k else v.extent) for k, v in enumerate(rows)],
+    loops = RowLoops(
+        plan=plan,
+        rows=[(v.name, plan.writer.extent(v) if k else str(v.extent)) for k, v in enumerate(rows)],
         reduced=[(v.name, n) for v, n in zip(outer, extents, strict=False)],
-        passes=plan.passes[:-1],
-        last=plan.passes[-1],
-        row_stores=plan.row_stores,
-        row_values=plan.row_values,
         width=room,
         tile=last.name,
         tile_begin=begin,
@@ -177,22 +171,18 @@ def rows_fields(
         elements=extent if alone or (length and last.extent < size) else "",
         # (blocks of one length are worth a text of their own: their states stay in registers)
         count=str(size) if last.extent % size == 0 else f"{extent} - at < {size} ? {extent} - at : {size}",
-        cache_buffers=plan.cache_buffers,
         cache_length=buffer_capacity(program, length, private)
         if length
         else room
         if dynamic
         else width * max(1, group),
-        sums=plan.column_sums,
-        sums_part=_PARTIAL_SUM_TERMS,
         totals=_full_reduction_states(plan, _LANES),
         totals_lanes=_LANES,
-        totals_part=_PARTIAL_SUM_TERMS,
         element=row_major_text(program.reduced),
-        after=plan.after,
-        after_stores=plan.after_stores,
         streaming_condition=_nontemporal_condition(program, rows, plan, dynamic, length, size),
     )
+    streamed = loops.lines(True) if loops.streaming_condition else None
+    fields = LoopFields(pointers=pointers, lines=loops.lines(False), nontemporal=streamed)
     choice = RowsChoice(
         form="inner",
         width=width,
@@ -262,7 +252,7 @@ def columns_fields(
     tiles: RowTiles | None,
     dynamic: Var | None,
     run: int = 0,
-) -> tuple[ColumnsFields, ColumnsChoice]:
+) -> tuple[LoopFields, ColumnsChoice]:
     """Fields and choice of the form whose lanes are rows.
 
     Args:
@@ -278,7 +268,7 @@ def columns_fields(
     known = not runtime and end == str(last.extent)
     first = program.reduced[0]
     # a sum of sums, as above; the outermost loop is taken in parts
-    part = _PARTIAL_SUM_TERMS * max(run, 1)
+    part = PARTIAL_SUM_TERMS * max(run, 1)
     part = part if dynamic is first or first.extent > part else 0
     extents = _extents(program, plan, dynamic)
     _set_lane_types(program, plan, size, part)
@@ -293,19 +283,15 @@ def columns_fields(
         )
     width = prod(v.extent for v in program.reduced)
     ragged = tiles is not None and not tiles.run  # rows of a tile, whose length is dynamic
-    fields = ColumnsFields(
-        pointers=pointers,
+    loops = ColumnLoops(
+        plan=plan,
         rows=[(v.name, plan.writer.extent(v)) for v in rows[:-1]],
         reduced=[(v.name, n) for v, n in zip(program.reduced[1:], extents[1:], strict=True)],
-        passes=plan.passes[:-1],
-        last=plan.passes[-1],
-        row_stores=plan.row_stores,
-        row_values=plan.row_values,
         width=SHORT_ROW + 1 if ragged else next_power_of_two(width) if dynamic else width,
         first=first.name,
         first_extent=extents[0],
         part=part,
-        next=f"{first.name} += {run}" if run else f"++{first.name}",
+        run=run,
         neighbours=last.extent if run else 0,
         tile=last.name,
         tile_begin="begin" if runtime else "0",
@@ -317,13 +303,10 @@ def columns_fields(
         else end
         if known and last.extent < size
         else f"{end} - at < {size} ? {end} - at : {size}",
-        cache_buffers=plan.cache_buffers,
         totals=_full_reduction_states(plan, size),
-        totals_part=_PARTIAL_SUM_TERMS,
-        after=plan.after,
-        after_stores=plan.after_stores,
         tiles=tiles or RowTiles(),
     )
+    fields = LoopFields(pointers=pointers, lines=loops.lines())
     choice = ColumnsChoice(
         form="columns",
         width=width,

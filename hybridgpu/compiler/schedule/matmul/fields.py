@@ -7,8 +7,9 @@ from dataclasses import replace
 from typing import ClassVar
 
 from ....core.dataclass import dataclass
+from ..cpu.blocks import Line
 from ..kernel import FlatFields, Statement, TemplateFields, address
-from ..prologue import Loader, Panel
+from ..prologue import Loader
 
 __all__ = ["ColumnSpan", "CpuMatmulFields", "CudaMatmulFields", "ElementFields", "Matrix", "PatchFields"]
 
@@ -65,7 +66,7 @@ class ColumnSpan:
     end: int
     columns: int
     right: Matrix
-    panel: Panel | None
+    panel: list[Line] | None
     parameters: tuple[str, str]
     places: list[Statement]
 
@@ -96,7 +97,7 @@ class CpuMatmulFields(TemplateFields):
     left: Matrix
     range: str
     rows: tuple[str, str, str | int] | None
-    left_panel: Panel | None
+    left_panel: list[Line] | None
     spans: list[ColumnSpan]
     statements: list[Statement]
     panels: bool

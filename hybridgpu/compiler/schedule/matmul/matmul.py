@@ -23,6 +23,7 @@ from ...passes.materialize import as_strided, matrix_strides
 from ...primitives.views import strip_views
 from ...target import Target
 from ..choice import MatmulChoice
+from ..cpu.blocks import Line
 from ..cuda.index_type import index_type
 from ..in_place import in_place_pairs
 from ..index_set_splitting import outer_breakpoint_axis
@@ -40,7 +41,7 @@ from ..kernel import (
     unravel,
     variables_of,
 )
-from ..prologue import PANEL_BYTES, ComputedOperand, Panel, computed_operand, loader, panel, panel_columns, panel_rows
+from ..prologue import PANEL_BYTES, ComputedOperand, computed_operand, loader, panel, panel_columns, panel_rows
 from ..runtime_args import dynamic_lengths, likely_dynamic, reduces_outermost
 from ..scalar import ScalarProgram
 from ..traffic import elements_read, traffic
@@ -176,7 +177,7 @@ class _Panels:
     left: Matrix
     range: str
     rows: tuple[str, str, str | int] | None = None
-    left_panel: Panel | None = None
+    left_panel: list[Line] | None = None
     spans: list[ColumnSpan] = field(default_factory=list)
     transposes: bool = False
 

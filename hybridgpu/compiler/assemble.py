@@ -21,6 +21,7 @@ from .program import Buffer, KernelInfo, KernelStep, LibraryStep, Program, Refus
 from .schedule.in_place import apply_in_place
 from .schedule.kernel import Kernel
 from .schedule.schedule_groups import Scheduled
+from .size_buckets import bucket_bytes
 from .target import Target
 
 if TYPE_CHECKING:
@@ -43,7 +44,12 @@ def assemble(scheduled: Scheduled, ctx: PassContext) -> Program:
     ]
     placed = _concat_slices(graph)
     roots = {n: p.root for n, p in placed.items()}
-    steps_in_order = order_steps(uses, frozenset((*graph.inputs, *graph.outputs)), roots=roots)
+    batches = {n.shape[0] for k, n in enumerate(graph.inputs) if n.ndim > 1 and k not in ctx.pinned_inputs}
+
+    def nbytes(node: Node) -> int:
+        return bucket_bytes(node.shape, node.type.nbytes, batches)
+
+    steps_in_order = order_steps(uses, frozenset((*graph.inputs, *graph.outputs)), roots=roots, nbytes=nbytes)
     scheduled, uses = [scheduled[k] for k in steps_in_order], [uses[k] for k in steps_in_order]
     updates = donate_buffers(graph, uses, ctx.donated)
     results = [k for k, n in enumerate(graph.outputs) if n not in updates]
@@ -54,7 +60,7 @@ def assemble(scheduled: Scheduled, ctx: PassContext) -> Program:
     for k, node in enumerate(remaining):
         parts.declare(node, "output", k)
     parts.where.update({n: parts.where[argument] for n, argument in updates.items()})
-    memory = assign_buffers((*graph.inputs, *updates), remaining, uses, target.device.in_place_bytes, roots)
+    memory = assign_buffers((*graph.inputs, *updates), remaining, uses, target.device.in_place_bytes, roots, nbytes)
     for (group, kernel), use, pairs in zip(scheduled, uses, memory.in_place, strict=True):
         for node in use.outputs:
             root = roots.get(node, node)

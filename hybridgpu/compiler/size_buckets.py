@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 __all__ = [
     "MAX_SPLIT_PARTS",
@@ -11,6 +11,7 @@ __all__ = [
     "MIN_LANE_ROWS",
     "MIN_SPLIT_EXTENT",
     "bucket",
+    "bucket_bytes",
     "bucket_scale",
     "length_bucket",
     "next_power_of_two",
@@ -49,6 +50,13 @@ def bucket_scale(shape: Sequence[int]) -> float:
     Vectors decide as they are: mostly they hold a number for each feature, not for each example of a batch.
     """
     return bucket(shape[0]) / shape[0] if len(shape) > 1 and shape[0] else 1.0
+
+
+def bucket_bytes(shape: Sequence[int], nbytes: int, batches: Collection[int]) -> int:
+    """The bytes that an array of ``nbytes`` has at the size of its bucket, if its first extent is one of ``batches``."""
+    if len(shape) < 2 or not shape[0] or shape[0] not in batches:
+        return nbytes
+    return nbytes // shape[0] * bucket(shape[0])
 
 
 def length_bucket(terms: int, least: int = 64) -> int:

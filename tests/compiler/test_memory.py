@@ -237,6 +237,19 @@ def test_one_result_hosts_several_in_turn():
     assert sum(1 for r in found.aliased.values() if r == 0) == 2
 
 
+def test_nearby_sizes_share_memory_alike():
+    """What is large enough is decided by other bytes than those that have to fit."""
+    few = [(0, 1, 4000), (1, 2, 4000)]
+    judged = [(a, b, 8 * n) for a, b, n in few]
+    assert reuse_buffers(judged, [(0, 1)], min_peak=20_000, actual=(few, [])).in_place == [(0, 1)]
+    # … in a result's memory there must be room for both
+    for kept, fits in ((32_000, 4000), (31_999, 4000), (32_000, 3999)):
+        found = reuse_buffers(judged, results=[(5, kept)], min_peak=0, actual=(few, [(5, fits)]))
+        assert bool(found.aliased) == (kept >= 32_000 and fits >= 4000)
+    # results of one size, whose bytes are judged apart, are still written over each other
+    assert reuse_buffers([(0, 1, 100), (1, 2, 900)], [(0, 1)], min_peak=0, actual=(few, [])).in_place == [(0, 1)]
+
+
 # -- the order of steps
 
 

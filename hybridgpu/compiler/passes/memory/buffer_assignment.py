@@ -3,14 +3,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 
 from ....core.dataclass import dataclass
 from ...ir.graph import Node
 from .arena_offsets import GOOD_ENOUGH, allocate, peak_live
 from .buffer_reuse import reuse_buffers
-from .step_order import StepBuffers, lifetimes
+from .step_order import StepBuffers, bytes_of, lifetimes
 
 __all__ = ["BufferAssignment", "assign_buffers"]
 
@@ -40,14 +40,19 @@ def assign_buffers(
     steps: Sequence[StepBuffers],
     large: int | None = None,
     roots: Mapping[Node, Node] = _NONE,
+    nbytes: Callable[[Node], int] = bytes_of,
 ) -> BufferAssignment:
     """Plan the memory of a program's steps between its arguments and its results.
 
     Args:
         large: bytes of operands that are written over wherever that may be, None if only where it lowers the peak.
         roots: part of a join -> the join, which has a place alone.
+        nbytes: the bytes of a node by which it is decided what shares memory: kernels differ by that, so that it should be
+            the same for nearby sizes.
     """
-    lives = lifetimes(steps, frozenset((*arguments, *results)), roots)
+    external = frozenset((*arguments, *results))
+    lives = lifetimes(steps, external, roots)
+    decisive = lifetimes(steps, external, roots, nbytes)
     written: dict[Node, int] = {}  # its first part
     for at, step in enumerate(steps):
         for n in step.outputs:
@@ -65,15 +70,20 @@ def assign_buffers(
                 elif y in result:
                     into.append((number[x], result[y]))
     room = [(written[n], n.type.nbytes) for n in result]
-    found = reuse_buffers(list(lives.values()), pairs, room, into, large=large)
-    storages = found.lifetimes(list(lives.values()))
+    wanted = [(written[n], nbytes(n)) for n in result]
+    actual, judged = list(lives.values()), list(decisive.values())
+    found = reuse_buffers(judged, pairs, wanted, into, large=large, actual=(actual, room))
+    storages = found.lifetimes(judged)
     offsets, arena = allocate(list(storages.values()))
     if found.in_place and arena > GOOD_ENOUGH * peak_live(list(storages.values())):
-        more = reuse_buffers(list(lives.values()), pairs, room, into, all_pairs=True)
-        others = more.lifetimes(list(lives.values()))
+        more = reuse_buffers(judged, pairs, wanted, into, all_pairs=True, actual=(actual, room))
+        others = more.lifetimes(judged)
         moved, size = allocate(list(others.values()))
         if size < arena:
             found, storages, offsets, arena = more, others, moved, size
+    if judged != actual:
+        storages = found.lifetimes(actual)
+        offsets, arena = allocate(list(storages.values()))
     offset = dict(zip(storages, offsets, strict=True))
     ours = list(result)
     position = {n: k for k, n in enumerate(results)}

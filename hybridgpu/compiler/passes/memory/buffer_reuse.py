@@ -64,6 +64,7 @@ def reuse_buffers(
     min_peak: int | None = None,
     all_pairs: bool = False,
     large: int | None = None,
+    actual: tuple[Sequence[Lifetime], Sequence[tuple[int, int]]] | None = None,
 ) -> Reuse:
     """Choose what shares memory.
 
@@ -72,9 +73,10 @@ def reuse_buffers(
         pairs: (a, b) if the step that writes buffer b can do so over buffer a, which it reads and nobody after it.
         results: (the step that writes it, bytes) of each result of the program.
         into: (a, r) if the step that writes result r can do so over buffer a, likewise.
-        worth: peak below which nothing is shared; by default MIN_PEAK_BYTES.
-        every: take all pairs, not only those that lower the peak: what is left may be easier to place.
+        min_peak: peak below which nothing is shared; by default MIN_PEAK_BYTES.
+        all_pairs: take all pairs, not only those that lower the peak: what is left may be easier to place.
         large: bytes from which pairs are taken in any case.
+        actual: ``lifetimes`` and ``results`` with the bytes that have to fit, where those others only decide.
     """
     count = len(lifetimes)
     alone = Reuse(list(range(count)))
@@ -86,11 +88,13 @@ def reuse_buffers(
         live[first : last + 1] += size
     if live.max() < (MIN_PEAK_BYTES if min_peak is None else min_peak):
         return alone
-    after = _match_pairs(lifetimes, pairs)
+    exact, room = (lifetimes, results) if actual is None else actual
+    after = _match_pairs(exact, pairs)
     least = live.copy()  # with every pair in place
     for a in after:
         least[lifetimes[a][1]] -= sizes[a]
-    hosted = _alias_to_results(lifetimes, sizes, results, frozenset(into), after, live, least)
+    fits = (np.array([n for _, _, n in exact], np.int64), np.array([n for _, n in room], np.int64))
+    hosted = _alias_to_results(lifetimes, sizes, results, fits, frozenset(into), after, live, least)
     # pairs at steps where memory would suffice without are left alone
     peak = least.max()
     over: list[tuple[int, int]] = []
@@ -121,12 +125,16 @@ def _alias_to_results(
     lifetimes: Sequence[Lifetime],
     sizes: Sequence[int],
     results: Sequence[tuple[int, int]],
+    exact: tuple[np.ndarray, np.ndarray],
     into: frozenset[tuple[int, int]],
     after: dict[int, int],
     live: np.ndarray,
     least: np.ndarray,
 ) -> dict[int, int]:
-    """Buffers that lie in the memory of results; ``after``, ``live`` and ``least`` are brought up to date."""
+    """Buffers that lie in the memory of results; ``after``, ``live`` and ``least`` are brought up to date.
+
+    ``exact``: the bytes of buffers, and of results, that have to fit.
+    """
     if not results:
         return {}
     found: dict[int, int] = {}
@@ -138,7 +146,7 @@ def _alias_to_results(
     over = {b: a for a, b in after.items()}
 
     def host(k: int) -> int | None:
-        fits = (written[by_room] >= last[k]) & (room[by_room] >= nbytes[k])
+        fits = (written[by_room] >= last[k]) & (room[by_room] >= nbytes[k]) & (exact[1][by_room] >= exact[0][k])
         for r in by_room[fits].tolist():
             if written[r] == last[k] and (k, r) not in into:
                 continue

@@ -9,7 +9,7 @@ operands are there, the one that leaves least behind.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from heapq import heappop, heappush
 from itertools import pairwise
 from types import MappingProxyType
@@ -18,7 +18,7 @@ from ....core.dataclass import dataclass
 from ...devices.cpu import CpuConstants
 from ...ir.graph import Node
 
-__all__ = ["MIN_PEAK_BYTES", "StepBuffers", "lifetimes", "order_steps"]
+__all__ = ["MIN_PEAK_BYTES", "StepBuffers", "bytes_of", "lifetimes", "order_steps"]
 
 #: bytes at the fullest step; less stays in a core's cache, and is not worth another order or text
 MIN_PEAK_BYTES = CpuConstants.l2_bytes
@@ -39,13 +39,21 @@ class StepBuffers:
     library: bool = False
 
 
+def bytes_of(node: Node) -> int:
+    return node.type.nbytes
+
+
 def lifetimes(
-    steps: Sequence[StepBuffers], external: frozenset[Node], roots: Mapping[Node, Node] = _NONE
+    steps: Sequence[StepBuffers],
+    external: frozenset[Node],
+    roots: Mapping[Node, Node] = _NONE,
+    nbytes: Callable[[Node], int] = bytes_of,
 ) -> dict[Node, tuple[int, int, int]]:
-    """(first step, last step, bytes) of everything that is written, except ``theirs``.
+    """(first step, last step, bytes) of everything that is written, except ``external``.
 
     Args:
         roots: part of a join -> the join, whose memory it lies in.
+        nbytes: the bytes of a node.
     """
     first: dict[Node, int] = {}
     last: dict[Node, int] = {}
@@ -57,7 +65,7 @@ def lifetimes(
                 last[root] = at
         for node in step.inputs:
             last[roots.get(node, node)] = at
-    return {n: (at, last[n], n.type.nbytes) for n, at in first.items()}
+    return {n: (at, last[n], nbytes(n)) for n, at in first.items()}
 
 
 def order_steps(
@@ -65,22 +73,23 @@ def order_steps(
     external: frozenset[Node],
     min_peak: int | None = None,
     roots: Mapping[Node, Node] = _NONE,
+    nbytes: Callable[[Node], int] = bytes_of,
 ) -> list[int]:
     """The numbers of ``steps`` in the order in which they should run.
 
     Args:
         steps: in an order in which they can run.
-        theirs: arguments and results of the program, which take no memory of its own.
-        worth: peak below which the order stays; by default MIN_PEAK_BYTES.
-        roots: as for :func:`lifetimes`.
+        external: arguments and results of the program, which take no memory of its own.
+        min_peak: peak below which the order stays; by default MIN_PEAK_BYTES.
+        roots, nbytes: as for :func:`lifetimes`.
     """
     usual = list(range(len(steps)))
-    peak = _peak_bytes(steps, external, roots)
+    peak = _peak_bytes(steps, external, roots, nbytes)
     if peak < (MIN_PEAK_BYTES if min_peak is None else min_peak):
         return usual
     found = [(peak, usual)]
-    for other in (_graph_order(steps), _greedy_min_peak(steps, external)):
-        found.append((_peak_bytes([steps[k] for k in other], external, roots), other))
+    for other in (_graph_order(steps), _greedy_min_peak(steps, external, nbytes)):
+        found.append((_peak_bytes([steps[k] for k in other], external, roots, nbytes), other))
     least = min(p for p, _ in found)
     if least > _MAX_PEAK_RATIO * peak:
         return usual
@@ -88,12 +97,17 @@ def order_steps(
     return min(good, key=lambda o: _library_transitions([steps[k] for k in o]))
 
 
-def _peak_bytes(steps: Sequence[StepBuffers], external: frozenset[Node], roots: Mapping[Node, Node]) -> int:
+def _peak_bytes(
+    steps: Sequence[StepBuffers],
+    external: frozenset[Node],
+    roots: Mapping[Node, Node],
+    nbytes: Callable[[Node], int],
+) -> int:
     """Bytes that live at the fullest step."""
     change = [0] * (len(steps) + 1)
-    for first, last, nbytes in lifetimes(steps, external, roots).values():
-        change[first] += nbytes
-        change[last + 1] -= nbytes
+    for first, last, size in lifetimes(steps, external, roots, nbytes).values():
+        change[first] += size
+        change[last + 1] -= size
     most = now = 0
     for c in change:
         now += c
@@ -136,7 +150,9 @@ def _graph_order(steps: Sequence[StepBuffers]) -> list[int]:
     return found
 
 
-def _greedy_min_peak(steps: Sequence[StepBuffers], external: frozenset[Node]) -> list[int]:
+def _greedy_min_peak(
+    steps: Sequence[StepBuffers], external: frozenset[Node], nbytes: Callable[[Node], int]
+) -> list[int]:
     """Next comes what leaves least behind: bytes written minus bytes of operands that nothing else reads."""
     missing, readers = _dependencies(steps)
     left = {n: len(rs) for n, rs in readers.items()}
@@ -144,8 +160,8 @@ def _greedy_min_peak(steps: Sequence[StepBuffers], external: frozenset[Node]) ->
     operands = [{n for n in s.inputs if n in readers and n not in external} for s in steps]
 
     def cost(k: int) -> int:
-        made = sum(n.type.nbytes for n in steps[k].outputs if n not in external and readers[n])
-        return made - sum(n.type.nbytes for n in operands[k] if left[n] == 1)
+        made = sum(nbytes(n) for n in steps[k].outputs if n not in external and readers[n])
+        return made - sum(nbytes(n) for n in operands[k] if left[n] == 1)
 
     ready: list[tuple[int, int, int]] = []
     current: dict[int, int] = {}

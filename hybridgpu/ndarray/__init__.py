@@ -16,6 +16,7 @@ from . import control_flow, random, updates
 from .apply import apply_function
 from .creation import *
 from .creation import __all__ as _creation
+from .late_bindings import late
 from .ndarray import NDArray
 from .serialization import load, load_frombuffer, save
 
@@ -38,6 +39,19 @@ else:
         setattr(contrib, _name, _function)
     linalg = Namespace("linalg", apply_function, "ndarray")
     image = Namespace("image", apply_function, "ndarray")
+late.register(
+    __name__,
+    {
+        ".apply": "apply",
+        ".backward_pass": "backward",
+        ".indexing": "get_item is_contiguous set_item",
+        ".methods": "attribute_error make_method method_names",
+        ".numpy.array": "ndarray",
+        ".serialization": "array_of_record",
+        ".tape": "record_call tracked",
+        ".versions": "before_write",
+    },
+)
 _internal = Namespace("_internal", apply_function, "ndarray")
 op = Namespace("op", apply_function, "ndarray")
 _top = Namespace("", apply_function, "ndarray")

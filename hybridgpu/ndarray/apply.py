@@ -30,6 +30,7 @@ from ..ops.record import OPERATORS, Operator, shape_text
 from ..util import is_np_shape
 from .binding_version import invalidate_bindings
 from .dynamic_attributes import DynamicCall, dynamic_call, dynamic_key
+from .late_bindings import late
 from .ndarray import NDArray, in_place_recorded, refuse_in_place, wrap
 from .tape import DifferentiableGraph, FunctionCall, Pullback, running_average, tracked
 from .versions import before_write, latest
@@ -96,9 +97,7 @@ def check_count(op: Operator, values: Values, inputs: Sequence[NDArray]) -> None
 
 def numpy_class() -> type[NDArray]:
     """The class of the arrays of np, which programs without any do not load."""
-    from .numpy.array import ndarray
-
-    return ndarray
+    return late.ndarray  # type: ignore[no-any-return]
 
 
 def check_kind(op: Operator, spelled: str, inputs: Sequence[NDArray], out: Any, kind: Any) -> None:

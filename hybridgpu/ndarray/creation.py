@@ -22,6 +22,7 @@ from ..ops import OPERATORS
 from .apply import apply
 from .dlpack import Capsule, Taken
 from .ndarray import NDArray, allocate, of_np, wrap
+from .storage_types import need_dense
 
 __all__ = [
     "arange", "array", "concatenate", "empty", "eye", "from_dlpack", "from_numpy", "full", "histogram", "linspace",
@@ -88,8 +89,6 @@ def _shape_of_zeros(shape: Any) -> Any:
 def empty(shape: Any, ctx: Context | None = None, dtype: Any = None, stype: str | None = None) -> NDArray:
     """An uninitialised array."""
     if stype is not None:
-        from .sparse import need_dense
-
         need_dense("empty", stype)
     if state.trace is not None:
         return zeros(_extents(shape), ctx, dtype)
@@ -101,8 +100,6 @@ def zeros(
 ) -> NDArray:
     """Zeros, float32 by default."""
     if stype is not None:
-        from .sparse import need_dense
-
         need_dense("zeros", stype)
     return _made(
         "_zeros", ctx, kwargs.get("out"), shape=_shape_of_zeros(shape), dtype="float32" if dtype is None else dtype

@@ -27,6 +27,7 @@ from ..hints.tracing import in_array_code, in_graph, is_symbol
 from ..ops.record import OPERATORS, Operator
 from . import views
 from .dlpack import exported
+from .late_bindings import late
 from .types import ArrayType, array_type
 
 if TYPE_CHECKING:  # a stub, made from the records
@@ -69,15 +70,13 @@ def _binary(
     """An arithmetic method: with an array the broadcasting operator, with a number the scalar one."""
 
     def method(self: NDArray, other: Any) -> Any:
-        from .apply import apply
-
         if isinstance(other, NDArray):
             op = OPERATORS[operator]
             pair = (other, self) if reflected else (self, other)
-            return apply(op, pair, op.parse({}))
+            return late.apply(op, pair, op.parse({}))
         if isinstance(other, numeric_types):
             op = OPERATORS[reverse_scalar if reflected and reverse_scalar else scalar]
-            return apply(op, (self,), op.parse({"scalar": float(other)}))
+            return late.apply(op, (self,), op.parse({"scalar": float(other)}))
         # an array on the left of a Symbol is what is out of place
         instead = in_graph(self) if is_symbol(other) else in_array_code(other)
         raise TypeError(f"type {type(other)} not supported{instead}")
@@ -89,8 +88,6 @@ def _in_place(operator: str, scalar: str, symbol: str) -> Callable[[Any, Any], N
     """An in-place method: computes, then writes into the array's own memory."""
 
     def method(self: NDArray, other: Any) -> NDArray:
-        from .apply import apply
-
         refuse_in_place(self)
         if isinstance(other, NDArray):
             op = OPERATORS[operator]
@@ -104,10 +101,10 @@ def _in_place(operator: str, scalar: str, symbol: str) -> Callable[[Any, Any], N
                 raise MXNetError(
                     f"Shape inconsistent, Provided = {shape_text(self.shape)}, inferred shape={shape_text(grown)}"
                 )
-            apply(op, (self, other), op.parse({}), out=self)
+            late.apply(op, (self, other), op.parse({}), out=self)
         elif isinstance(other, numeric_types):
             op = OPERATORS[scalar]
-            apply(op, (self,), op.parse({"scalar": float(other)}), out=self)
+            late.apply(op, (self,), op.parse({"scalar": float(other)}), out=self)
         else:
             raise TypeError(f"type {type(other)} not supported{in_array_code(other)}")
         return self
@@ -290,13 +287,11 @@ class NDArray(OperatorMethods):
 
     def astype(self, dtype: Any, copy: bool = True) -> NDArray:
         """A copy in another element type (``self`` if ``copy`` is False and the type is equal)."""
-        from .apply import apply
-
         target = dtype_of(dtype)
         if not copy and target is self._type.tensor.dtype:
             return self
         op = OPERATORS["Cast"]
-        return apply(op, (self,), op.parse({"dtype": target.name}))  # type: ignore[no-any-return]
+        return late.apply(op, (self,), op.parse({"dtype": target.name}))  # type: ignore[no-any-return]
 
     def as_in_context(self, context: Context) -> NDArray:
         """``self`` if it lies there already, else a copy on ``context``."""
@@ -309,7 +304,6 @@ class NDArray(OperatorMethods):
             TypeError: ``other`` is neither.
         """
         if isinstance(other, Context):
-            from .tape import record_call
 
             def move(x: NDArray) -> list[NDArray]:
                 device, own = device_of(other), device_of(x._type.ctx)
@@ -318,9 +312,7 @@ class NDArray(OperatorMethods):
                 with own.current():
                     return [wrap(memory.copy(device.xp, x._data), other, x._kind)]
 
-            return record_call(move, lambda g: [g.copyto(self.context)], [self])[0]
-        from .versions import before_write
-
+            return late.record_call(move, lambda g: [g.copyto(self.context)], [self])[0]
         if not isinstance(other, NDArray):
             text = f"copyto does not support type {type(other)}"
             raise TypeError(
@@ -341,22 +333,18 @@ class NDArray(OperatorMethods):
         device = device_of(other.context)
         moved = device.adopt(self._data, device_of(self._type.ctx)) if _moves(self, other.context) else self._data
         with device.current():
-            before_write(other)
+            late.before_write(other)
             assign(other._data, moved)
         return other
 
     def copy(self) -> NDArray:
         """A copy on the same device."""
-        from .apply import apply
-
         op = OPERATORS["_copy"]
-        return apply(op, (self,), op.parse({}))  # type: ignore[no-any-return]
+        return late.apply(op, (self,), op.parse({}))  # type: ignore[no-any-return]
 
     def as_np_ndarray(self) -> Any:
         """The array of np of the same memory, gradient and history."""
-        from .numpy.array import ndarray
-
-        return self._as_kind(ndarray)
+        return self._as_kind(late.ndarray)
 
     def as_nd_ndarray(self) -> NDArray:
         """Itself."""
@@ -373,9 +361,7 @@ class NDArray(OperatorMethods):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Take the content of an array that MXNet pickled, ``{"handle": bytes}``; it comes to lie on the CPU."""
-        from .serialization import array_of_record
-
-        found, before = array_of_record(state["handle"]), getattr(self, "_type", None)
+        found, before = late.array_of_record(state["handle"]), getattr(self, "_type", None)
         self._data, self._type, self._address, self._autograd = found._data, found._type, None, None
         if before is not None and before.family is not None:
             type(before.family)(self._data, self._type.ctx).join(self)
@@ -417,9 +403,7 @@ class NDArray(OperatorMethods):
         Raises:
             MXNetError: the array was not recorded, or its graph was used before.
         """
-        from .backward_pass import backward
-
-        backward([self], [out_grad], None, retain_graph, False, train_mode)
+        late.backward([self], [out_grad], None, retain_graph, False, train_mode)
 
     def tostype(self, stype: str) -> NDArray:
         """``self``: storage is always dense.
@@ -462,22 +446,16 @@ class NDArray(OperatorMethods):
         raise ValueError("The truth value of an NDArray with multiple elements is ambiguous.")
 
     def __getitem__(self, key: Any) -> NDArray:
-        from .indexing import get_item
-
-        return get_item(self, key)
+        return late.get_item(self, key)
 
     @staticmethod
     def _basic_indexing_slice_is_contiguous(slc_key: tuple[slice, ...], shape: tuple[int, ...]) -> bool:
         """Whether ``x[slc_key]`` is a view of an array of this shape; programs ask for it."""
-        from .indexing import is_contiguous
-
-        return is_contiguous(slc_key, shape)
+        return late.is_contiguous(slc_key, shape)
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        from .indexing import set_item
-
         refuse_in_place(self)
-        set_item(self, key, value)
+        late.set_item(self, key, value)
 
     # -- printing
 
@@ -526,18 +504,14 @@ class NDArray(OperatorMethods):
 
         def __getattr__(self, name: str) -> Any:
             """Operators as methods, made at first use."""
-            from .methods import attribute_error, make_method
-
-            method = make_method(name)
+            method = late.make_method(name)
             if method is None:
-                raise attribute_error(self, name)
+                raise late.attribute_error(self, name)
             setattr(NDArray, name, method)
             return getattr(self, name)
 
     def __dir__(self) -> list[str]:
-        from .methods import method_names
-
-        return sorted({*super().__dir__(), *(method_names() if self._kind is None else ())})
+        return sorted({*super().__dir__(), *(late.method_names() if self._kind is None else ())})
 
 
 install_stubs(

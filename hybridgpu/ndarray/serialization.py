@@ -12,6 +12,7 @@ from ..context import cpu
 from ..io.formats.params import LIST_MAGIC, read_params, saved_with_np_shape, write_params
 from ..io.formats.safetensors import is_safetensors, read_safetensors, write_safetensors
 from ..util import is_np_array, is_np_shape
+from .late_bindings import late
 from .ndarray import NDArray, wrap
 
 __all__ = ["array_of_record", "load", "load_frombuffer", "load_np", "save", "save_np", "write_arrays"]
@@ -89,9 +90,7 @@ def load_np(file: str) -> Any:
 
 
 def _np_class() -> type[NDArray]:
-    from .numpy.array import ndarray
-
-    return ndarray
+    return late.ndarray  # type: ignore[no-any-return]
 
 
 def _require_np(what: str) -> None:

@@ -6,10 +6,8 @@ What makes sparse arrays, or is about their parts, raises one error. The classes
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+from typing import Any
 
-from ..base import MXNetError
-from ..core.source_location import located_hint
 from ..frontend.namespaces import Namespace
 from ..hints.absent_member import AbsentMember
 from . import creation
@@ -17,6 +15,7 @@ from .apply import apply_function
 from .creation import empty as _empty
 from .creation import zeros as _zeros
 from .ndarray import NDArray
+from .storage_types import need_dense, refuse_sparse
 
 __all__ = [
     "BaseSparseNDArray",
@@ -37,24 +36,6 @@ add, subtract, multiply, divide = (getattr(creation, n) for n in ("add", "subtra
 _operators = Namespace("sparse", apply_function, "ndarray")
 
 
-def _refuse(what: str) -> NoReturn:
-    text = "Write mx.nd.array(values) of the dense values, such as x.toarray() of a SciPy matrix."
-    raise MXNetError(f"{what}: arrays are dense, row_sparse and csr arrays are not supported\n{located_hint(text)}")
-
-
-def need_dense(what: str, stype: str | None) -> None:
-    """Refuse storage types that no array has.
-
-    Raises:
-        MXNetError: row_sparse and csr.
-        ValueError: what is no storage type.
-    """
-    if stype in ("row_sparse", "csr"):
-        _refuse(f"{what} of storage type {stype}")
-    if stype not in (None, "default"):
-        raise ValueError(f"unknown storage type{stype}")
-
-
 class BaseSparseNDArray(NDArray):
     """The base of sparse arrays, of which there are none."""
 
@@ -62,7 +43,7 @@ class BaseSparseNDArray(NDArray):
     check_format = AbsentMember("ndarray.sparse.BaseSparseNDArray")
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        _refuse(type(self).__name__)
+        refuse_sparse(type(self).__name__)
 
 
 class CSRNDArray(BaseSparseNDArray):
@@ -90,7 +71,7 @@ def csr_matrix(arg1: Any, shape: Any = None, ctx: Any = None, dtype: Any = None)
     Raises:
         MXNetError: always.
     """
-    _refuse("csr_matrix")
+    refuse_sparse("csr_matrix")
 
 
 def row_sparse_array(arg1: Any, shape: Any = None, ctx: Any = None, dtype: Any = None) -> RowSparseNDArray:
@@ -99,7 +80,7 @@ def row_sparse_array(arg1: Any, shape: Any = None, ctx: Any = None, dtype: Any =
     Raises:
         MXNetError: always.
     """
-    _refuse("row_sparse_array")
+    refuse_sparse("row_sparse_array")
 
 
 def zeros(stype: str, shape: Any, ctx: Any = None, dtype: Any = None, **kwargs: Any) -> NDArray:
@@ -136,7 +117,7 @@ def array(source_array: Any, ctx: Any = None, dtype: Any = None) -> NDArray:
         "Please use `tostype` to create RowSparseNDArray or CSRNDArray from an NDArray"
     )
     if hasattr(source_array, "toarray"):
-        _refuse("sparse.array")
+        refuse_sparse("sparse.array")
     raise ValueError("Unexpected source_array type: ", type(source_array))
 
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from ..base import MXNetError
 from ..ops.record import OPERATORS
+from .late_bindings import late
 
 if TYPE_CHECKING:
     from .ndarray import NDArray
@@ -24,7 +25,6 @@ def reshape(self: NDArray, *shape: Any, **kwargs: Any) -> NDArray:
         ValueError: fewer elements than the array has.
     """
     from ..ops.shape import infer_reshape
-    from .apply import apply
 
     if len(shape) == 1 and isinstance(shape[0], (tuple, list)):
         shape = tuple(shape[0])
@@ -45,11 +45,9 @@ def reshape(self: NDArray, *shape: Any, **kwargs: Any) -> NDArray:
             raise MXNetError(
                 f"target shape size is larger than the current shape: {tuple(shape)} has {new} elements, the array {self.size}"
             )
-    from .tape import tracked
-
-    if tracked((self,)):
+    if late.tracked((self,)):
         op = OPERATORS["Reshape"]
-        return apply(op, (self,), op.parse({"shape": tuple(shape), "reverse": reverse}))  # type: ignore[no-any-return]
+        return late.apply(op, (self,), op.parse({"shape": tuple(shape), "reverse": reverse}))  # type: ignore[no-any-return]
     target = infer_reshape(self.shape, shape, reverse)
     return self._sharing(lambda data: data.reshape(target))
 
@@ -91,10 +89,8 @@ def squeeze(self: NDArray, axis: Any = None, inplace: bool = False) -> NDArray:
 
 
 def _operator(self: NDArray, name: str, **attributes: Any) -> NDArray:
-    from .apply import apply
-
     op = OPERATORS[name]
-    return apply(op, (self,), op.parse(attributes))  # type: ignore[no-any-return]
+    return late.apply(op, (self,), op.parse(attributes))  # type: ignore[no-any-return]
 
 
 def broadcast_to(self: NDArray, shape: Any) -> NDArray:
@@ -103,8 +99,6 @@ def broadcast_to(self: NDArray, shape: Any) -> NDArray:
     Raises:
         ValueError: an extent other than 1 would have to grow.
     """
-    from .apply import apply
-
     target = (int(shape),) if np.ndim(shape) == 0 else tuple(int(d) for d in shape)
     own = (1,) * (len(target) - self.ndim) + self.shape
     if len(own) != len(target) or any(d not in (1, t) for d, t in zip(own, target, strict=True)):
@@ -113,7 +107,7 @@ def broadcast_to(self: NDArray, shape: Any) -> NDArray:
             f"{self.shape} and requested shape {target}"
         )
     op = OPERATORS["broadcast_to"]
-    return apply(op, (self.reshape(own) if own != self.shape else self,), op.parse({"shape": target}))  # type: ignore[no-any-return]
+    return late.apply(op, (self.reshape(own) if own != self.shape else self,), op.parse({"shape": target}))  # type: ignore[no-any-return]
 
 
 for _method in (reshape, flatten, expand_dims, squeeze, broadcast_to):

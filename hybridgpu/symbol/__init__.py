@@ -12,6 +12,7 @@ from ..frontend.namespaces import NUMPY_MODULES, Namespace, importable
 from ..hints.tracing import in_graph
 from ..ops.sample_like import make_zipfian
 from . import control_flow, random, updates
+from .late_bindings import late
 from .node_factory import apply_symbol, compose, make_node, var
 from .symbol import Group, Symbol
 
@@ -37,6 +38,20 @@ _internal = Namespace("_internal", apply_symbol, "symbol")
 op = Namespace("op", apply_symbol, "symbol")
 _top = Namespace("", apply_symbol, "symbol")
 importable(contrib, linalg, image, sparse, _internal, op)
+
+late.register(
+    __name__,
+    {
+        "..executor.bind": "bind simple_bind",
+        "..executor.evaluate": "evaluate",
+        ".": "load_json",
+        ".graph_json": "write_graph",
+        ".inference": "Inference infer_shape infer_type",
+        ".methods": "make_method method_names",
+        ".node_factory": "compose",
+        ".numpy.symbol": "_Symbol",
+    },
+)
 
 Variable = var
 

@@ -16,6 +16,7 @@ from ..ops.functions import HIDDEN_KEYS, Bound, spelled_hint
 from ..ops.params import Values
 from ..ops.precision import Policy, active
 from ..ops.record import Operator
+from .late_bindings import late
 from .node import Entry, SymbolNode, name_initializers
 from .symbol import Symbol, type_flag
 
@@ -78,9 +79,7 @@ def apply_symbol(op: Operator, spelled: str, call: Bound) -> Symbol:
                 raise AssertionError(f"Argument {n} must be Symbol instances, but got {x}{in_graph(x)}")
     if "ctx" in attributes and "ctx" not in op.params:
         attributes.pop("ctx")  # nodes run where their inputs are
-    kind: Any = None
-    if spelled.startswith("_np"):
-        from .numpy.symbol import _Symbol as kind
+    kind: Any = late._Symbol if spelled.startswith("_np") else None
     check_kind(op, spelled, call.inputs, kind)
     return make_node(op, spelled_hint(spelled), call.inputs, attributes, call.name, attr, kind=kind)
 

@@ -13,6 +13,7 @@ from ..hints.node_errors import node_error, origin
 from ..ops.mutation import When
 from ..ops.params import Shape, Values
 from ..util import is_np_shape
+from .late_bindings import late
 from .node import SymbolNode, topological
 from .symbol import Symbol
 
@@ -126,10 +127,8 @@ class Subgraph:
         results: dict[int, Sequence[Node]] = {id(n): (x,) for n, x in zip(self.variables, inputs, strict=True)}
         shapes: dict[int, tuple[int, ...]] = {}
         if any(incomplete(n) is not None for n in self.order):
-            from .inference import Inference
-
             known = {n.name: x.shape for n, x in zip(self.variables, inputs, strict=True)}
-            found = Inference(
+            found = late.Inference(
                 self.symbol, known, {n.name: x.dtype for n, x in zip(self.variables, inputs, strict=True)}
             )
             found.run()
@@ -141,10 +140,8 @@ class Subgraph:
 
     def infer(self, shapes: Sequence[tuple[int, ...] | None]) -> list[tuple[int, ...] | None]:
         """Shapes of all variables, as far as they follow from the known ones."""
-        from .inference import Inference
-
         known = {n.name: s for n, s in zip(self.variables, shapes, strict=True) if s is not None}
-        found = Inference(self.symbol, known, {})
+        found = late.Inference(self.symbol, known, {})
         found.run()
         return [found.shapes.get((id(n), 0)) for n in self.variables]
 

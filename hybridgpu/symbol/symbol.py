@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import copy
 import numbers
+import sys
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,7 @@ from ..hints.tracing import in_graph, numpy_call
 from ..name import current as current_names
 from ..ops.functions import HIDDEN_KEYS
 from .array_members import INSTEAD, ROWS_HINT, array_only, refuse_in_place
+from .late_bindings import late
 from .node import Entry, SymbolNode, is_hidden, topological
 
 if TYPE_CHECKING:  # a stub, made from the records
@@ -40,14 +42,12 @@ def _binary(
     reflected: bool = False,
 ) -> Callable[[Any, Any], Symbol]:
     def method(self: Symbol, other: Any) -> Any:
-        from .node_factory import compose
-
         if isinstance(other, Symbol):
             pair = [other, self] if reflected else [self, other]
-            return compose(operator, hint, pair, {})
+            return late.compose(operator, hint, pair, {})
         if isinstance(other, (*numeric_types, numbers.Number)):
             name, name_hint = reverse if reflected and reverse else (scalar, scalar_hint)
-            return compose(name, name_hint, [self], {"scalar": other})
+            return late.compose(name, name_hint, [self], {"scalar": other})
         raise TypeError(f"type {type(other)} not supported{in_graph(other)}")
 
     return method
@@ -124,9 +124,7 @@ class Symbol(OperatorMethods):
         raise TypeError(f"'{type(self).__name__}' object doesn't support item deletion")
 
     def __getattr__(self, name: str) -> Any:
-        from .methods import make_method
-
-        method = make_method(name)
+        method = late.make_method(name)
         if method is not None:
             setattr(Symbol, name, method)
             return getattr(self, name)
@@ -139,9 +137,7 @@ class Symbol(OperatorMethods):
         raise AttributeError(f"{text}\n{located_hint(instead)}", obj=self)
 
     def __dir__(self) -> list[str]:
-        from .methods import method_names
-
-        return sorted({*super().__dir__(), *(method_names() if self._kind is None else ())})
+        return sorted({*super().__dir__(), *(late.method_names() if self._kind is None else ())})
 
     def __setattr__(self, name: str, value: Any) -> None:
         raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
@@ -156,19 +152,15 @@ class Symbol(OperatorMethods):
         )
 
     def __array__(self, *args: Any, **kwargs: Any) -> Any:
-        from .. import symbol
-
         raise NotImplementedForSymbol(
-            "__array__", advice=numpy_call(lambda name: callable(getattr(symbol, name, None)))
+            "__array__", advice=numpy_call(lambda name: callable(getattr(sys.modules[__package__], name, None)))
         )
 
     __hash__ = None  # type: ignore[assignment]
 
     def as_np_ndarray(self) -> Any:
         """The Symbol of np with the same results."""
-        from .numpy.symbol import _Symbol
-
-        return _Symbol(list(self._heads))
+        return late._Symbol(list(self._heads))
 
     def as_nd_ndarray(self) -> Symbol:
         """Itself."""
@@ -186,9 +178,7 @@ class Symbol(OperatorMethods):
         return type(self)([(table[id(n)], k) for n, k in self._heads])
 
     def __reduce__(self) -> Any:
-        from . import load_json
-
-        return load_json, (self.tojson(),)
+        return late.load_json, (self.tojson(),)
 
     # -- arithmetic: none of these broadcast
 
@@ -217,9 +207,7 @@ class Symbol(OperatorMethods):
         return self * -1.0  # type: ignore[no-any-return]
 
     def __abs__(self) -> Symbol:
-        from .node_factory import compose
-
-        return compose("abs", "abs", [self], {})
+        return late.compose("abs", "abs", [self], {})
 
     __iadd__ = refuse_in_place("__iadd__", "+=", True, "+")
     __isub__ = refuse_in_place("__isub__", "-=", False, "-")
@@ -382,35 +370,25 @@ class Symbol(OperatorMethods):
 
     def infer_shape(self, *args: Any, **kwargs: Any) -> Any:
         """(argument, output, auxiliary) shapes from known ones; (None, None, None) where not all follow."""
-        from .inference import infer_shape
-
-        return infer_shape(self, args, kwargs, partial=False)
+        return late.infer_shape(self, args, kwargs, partial=False)
 
     def infer_shape_partial(self, *args: Any, **kwargs: Any) -> Any:
         """As ``infer_shape``, with () for what does not follow."""
-        from .inference import infer_shape
-
-        return infer_shape(self, args, kwargs, partial=True)
+        return late.infer_shape(self, args, kwargs, partial=True)
 
     def infer_type(self, *args: Any, **kwargs: Any) -> Any:
         """(argument, output, auxiliary) element types from known ones; (None, None, None) where not all follow."""
-        from .inference import infer_type
-
-        return infer_type(self, args, kwargs, partial=False)
+        return late.infer_type(self, args, kwargs, partial=False)
 
     def infer_type_partial(self, *args: Any, **kwargs: Any) -> Any:
         """As ``infer_type``, with None for what does not follow."""
-        from .inference import infer_type
-
-        return infer_type(self, args, kwargs, partial=True)
+        return late.infer_type(self, args, kwargs, partial=True)
 
     # -- files
 
     def tojson(self, remove_amp_cast: bool = True) -> str:
         """The graph as MXNet's JSON."""
-        from .graph_json import write_graph
-
-        return write_graph(self._heads, remove_amp_cast)
+        return late.write_graph(self._heads, remove_amp_cast)
 
     def save(self, fname: str, remove_amp_cast: bool = True) -> None:
         """Write ``tojson()`` to a file.
@@ -448,9 +426,7 @@ class Symbol(OperatorMethods):
         Raises:
             ValueError: a variable has no array.
         """
-        from .evaluate import evaluate
-
-        return evaluate(self, ctx, kwargs)
+        return late.evaluate(self, ctx, kwargs)
 
     def bind(
         self,
@@ -478,9 +454,7 @@ class Symbol(OperatorMethods):
             TypeError: something that is no array.
             MXNetError: an array on another device than ``ctx`` without ``group2ctx``; a group that is not in it.
         """
-        from ..executor.bind import bind
-
-        return bind(self, ctx, args, args_grad, grad_req, aux_states, group2ctx)
+        return late.bind(self, ctx, args, args_grad, grad_req, aux_states, group2ctx)
 
     def simple_bind(
         self,
@@ -507,9 +481,7 @@ class Symbol(OperatorMethods):
             RuntimeError: shapes that do not fit or do not suffice.
             MXNetError: a shared argument has another shape.
         """
-        from ..executor.bind import simple_bind
-
-        return simple_bind(
+        return late.simple_bind(
             self, ctx, grad_req, type_dict, shared_exec, shared_buffer, shared_arg_names, group2ctx, **kwargs
         )
 

@@ -8,6 +8,9 @@ operands are real arrays. Those that have no values yet are :class:`~.arrays.Tra
 from __future__ import annotations
 
 from .error import TracingError
+from .late_bindings import late
 from .trace import Captured, Trace, TracedGraph, tracing
+
+late.register(__name__, {".indexing": "basic get_item set_item"})
 
 __all__ = ["Captured", "Trace", "TracedGraph", "TracingError", "tracing"]

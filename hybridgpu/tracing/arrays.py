@@ -18,6 +18,7 @@ from ..ndarray.ndarray import NDArray
 from ..ops.functions import registered
 from ..symbol import Symbol
 from .error import needs_values, not_traced
+from .late_bindings import late
 
 if TYPE_CHECKING:
     from .trace import Trace
@@ -252,14 +253,10 @@ class Traced:
         return self._data.trace.wrap(self._data, self.shape, self._type.tensor.dtype, kind)
 
     def __getitem__(self, key: Any) -> Any:
-        from .indexing import get_item
-
-        return get_item(self, key)
+        return late.get_item(self, key)
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        from .indexing import set_item
-
-        set_item(self, key, value)
+        late.set_item(self, key, value)
 
     def detach(self) -> Any:
         """The same memory; no gradient comes back."""
@@ -343,9 +340,7 @@ class Part:
         return Part(target, lambda x: reshaped(inner(x), target), lambda x, new: put(x, reshaped(new, before)))
 
     def __getitem__(self, key: Any) -> Part:
-        from .indexing import basic
-
-        found = basic(self.shape, key)
+        found = late.basic(self.shape, key)
         inner, put = self.take, self.put
         return Part(
             found.shape,

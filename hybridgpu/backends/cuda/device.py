@@ -5,14 +5,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...base import MXNetError
 from ...cache.disk_cache import default_store
 from ...compiler.devices.gpu import TF32_CAPABILITY
 from ...context import gpu
 from ..device_errors import raise_translated, retry_after_oom
-from ..devices import Device
 from ..library import Libraries
 from .backend import CudaBackend
 from .cublaslt import Binding as Products
@@ -22,6 +21,9 @@ from .cudnn import Binding, find
 from .cudnn_conv import ConvolutionLibrary
 from .errors import FORKED, lost_by_fork
 from .user_graphs import UserGraphs
+
+if TYPE_CHECKING:
+    from ..devices import Device
 
 __all__ = ["CupyDevice", "count", "cublaslt", "cudnn", "open_device"]
 

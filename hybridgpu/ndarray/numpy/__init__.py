@@ -6,6 +6,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ...frontend.namespaces import Functions, Namespace, importable
+from .late_bindings import late
+
+late.register(
+    __name__,
+    {
+        ".creation": "array",
+        ".indexing": "assign_whole get_item set_item",
+        ".protocols": "array_function array_ufunc on_host",
+    },
+)
 
 
 def _application() -> Any:

@@ -17,6 +17,7 @@ from ...ops.numpy.application import short_name
 from ...ops.record import Operator
 from ..apply import apply, as_context, check_count, check_kind
 from ..ndarray import NDArray
+from .late_bindings import late
 
 __all__ = ["ArrayApplication"]
 
@@ -68,14 +69,10 @@ class ArrayApplication(Application):
         return found if kind is None else kind(found)
 
     def constant(self, values: np.ndarray, like: Any) -> Any:
-        from .creation import array
-
-        return array(values, dtype=values.dtype, ctx=like.ctx)
+        return late.array(values, dtype=values.dtype, ctx=like.ctx)
 
     def on_host(self, function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-        from .protocols import on_host
-
-        return on_host(function, args, kwargs)
+        return late.on_host(function, args, kwargs)
 
     def control_flow(self, name: str) -> Callable[..., Any]:
         from .. import control_flow

@@ -22,6 +22,7 @@ from ...ops.record import OPERATORS
 from ..apply import apply
 from ..ndarray import NDArray, of_np, wrap
 from .application import ArrayApplication
+from .late_bindings import late
 
 __all__ = ["ARRAYS", "ndarray"]
 
@@ -128,8 +129,6 @@ class ndarray(Members, NDArray):  # type: ignore[misc]
         if other is self:
             warnings.warn("You are attempting to copy an array to itself", RuntimeWarning, stacklevel=2)
             return False
-        from .indexing import assign_whole
-
         if other.shape != self.shape:
             from ...ops.record import shape_text
 
@@ -137,7 +136,7 @@ class ndarray(Members, NDArray):  # type: ignore[misc]
                 f"Incompatible attr in node  at 0-th output: expected {shape_text(self.shape)}, got "
                 f"{shape_text(other.shape)}\n{located_hint('copyto needs an array of the same shape: write other[:] = x to broadcast.')}"
             )
-        assign_whole(other, self)
+        late.assign_whole(other, self)
         return other
 
     def as_in_ctx(self, ctx: Context) -> ndarray:
@@ -204,14 +203,10 @@ class ndarray(Members, NDArray):  # type: ignore[misc]
     # -- indexing
 
     def __getitem__(self, key: Any) -> ndarray:
-        from .indexing import get_item
-
-        return get_item(self, key)
+        return late.get_item(self, key)
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        from .indexing import set_item
-
-        set_item(self, key, value)
+        late.set_item(self, key, value)
 
     # -- in place
 
@@ -250,14 +245,10 @@ class ndarray(Members, NDArray):  # type: ignore[misc]
     # -- NumPy's functions
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        from .protocols import array_ufunc
-
-        return array_ufunc(self, ufunc, method, inputs, kwargs)
+        return late.array_ufunc(self, ufunc, method, inputs, kwargs)
 
     def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
-        from .protocols import array_function
-
-        return array_function(self, func, types, args, kwargs)
+        return late.array_function(self, func, types, args, kwargs)
 
     # -- printing
 

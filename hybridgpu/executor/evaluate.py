@@ -8,8 +8,11 @@ from typing import Any
 from ..base import MXNetError
 from ..context import current_context
 from ..ndarray.ndarray import NDArray
-from .node import topological
-from .symbol import Symbol
+from ..runtime.cached_op import CachedOp
+from ..runtime.compilation import compiled
+from ..runtime.graph_breaks import is_graph_break
+from ..symbol.node import topological
+from ..symbol.symbol import Symbol
 
 __all__ = ["evaluate"]
 
@@ -21,10 +24,6 @@ def evaluate(symbol: Symbol, ctx: Any, arrays: dict[str, Any]) -> list[NDArray]:
         ValueError: a variable has no array.
         TypeError: something that is no array.
     """
-    from ..runtime.cached_op import CachedOp
-    from ..runtime.compilation import compiled
-    from ..runtime.graph_breaks import is_graph_break
-
     names = symbol.list_inputs()
     where = ctx or current_context()
     inputs = []

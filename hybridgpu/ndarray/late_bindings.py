@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Functions that the methods of NDArray call, and modules that need NDArray define; the package registers them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ..core.late_bindings import LateBindings
+
+if TYPE_CHECKING:
+    from .ndarray import NDArray
+
+__all__ = ["late"]
+
+
+class ArrayBindings(LateBindings):
+    """What NDArray looks upwards for."""
+
+    apply: Callable[..., Any]
+    array_of_record: Callable[[bytes], NDArray]
+    attribute_error: Callable[[Any, str], AttributeError]
+    backward: Callable[..., Any]
+    before_write: Callable[[NDArray], None]
+    get_item: Callable[[NDArray, Any], NDArray]
+    is_contiguous: Callable[[tuple[slice, ...], tuple[int, ...]], bool]
+    make_method: Callable[[str], Callable[..., Any] | None]
+    method_names: Callable[[], set[str]]
+    ndarray: Any  #: the class of the arrays of np
+    record_call: Callable[..., list[NDArray]]
+    set_item: Callable[[NDArray, Any, Any], None]
+    tracked: Callable[[Sequence[NDArray]], bool]
+
+
+late = ArrayBindings()

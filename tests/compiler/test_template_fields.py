@@ -29,6 +29,7 @@ from hybridgpu.compiler.codegen.templates import _Loop
 from hybridgpu.compiler.schedule.kernel import TemplateFields
 
 Scope = dict[str, Any]
+MAX_BRANCHES = 12  #: of a template: if and elif
 
 
 def modules() -> Iterator[types.ModuleType]:
@@ -332,6 +333,13 @@ def test_every_template_has_one_record() -> None:
     assert len(named) == len(set(named)) > 12
     reached = set().union(*(checked(r).files for r in RECORDS))
     assert reached == {p.relative_to(templates_folder()).as_posix() for p in templates_folder().rglob("*.j2")}
+
+
+@pytest.mark.parametrize("file", sorted(templates_folder().rglob("*.j2")), ids=lambda p: p.name)
+def test_a_template_branches_a_dozen_times_at_most(file: Path) -> None:
+    """More are two templates, or a record that a schedule computes, such as the blocks of schedule/cpu/blocks.py."""
+    count = sum(1 for _ in environment().parse(file.read_text(encoding="utf-8")).find_all(nodes.If))
+    assert count <= MAX_BRANCHES, f"{file.relative_to(templates_folder())} has {count} if and elif"
 
 
 def test_a_missing_and_a_dead_field_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

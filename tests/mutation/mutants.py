@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Small faults in a template or a header, one at a time: what a slip of the hand could leave there.
+"""Small faults in a template, a header or a module that writes C text, one at a time: what a slip of the hand could leave there.
 
 A mutant is a line written differently: a comparison one off, an operator or its operands exchanged, a constant or
 a condition changed, a statement or a barrier left out. Comments, directives and declarations of sizes are let be.
@@ -35,6 +35,9 @@ _STATEMENT = re.compile(
     r"\s*(?:\{\{ [^%]*\}\}|(?:[\w:]+(?:<.*>)?\(.*\)|if \(.*\) (?:continue|return\b.*)|[\w.\[\]\->*()]+ [-+*|&^]?= .*);"
     r"|\{\{ .* \}\}(?:\[.*\])? = .*;)\s*(?://.*)?"
 )
+#: of modules: C text, and conditions that it depends on
+_QUOTED = re.compile(r'(?<=")[^"\\]+(?=")')
+_TESTED = re.compile(r"\bif (.+?)(?= else\b|:$| for\b|\])")
 _LET_BE = re.compile(
     r"\s*(?:#(?:include|pragma|if|ifdef|ifndef|else|elif|endif|undef|error)\b|static_assert|//|\{%-? from|typedef)"
 )
@@ -68,19 +71,39 @@ class Mutant:
 def mutants_of(file: str, text: str) -> list[Mutant]:
     """All mutants of a file, by line."""
     found: dict[tuple[int, str], Mutant] = {}
-    comment = False  # inside a comment of Jinja's of several lines
+    written = _module_differently if file.endswith(".py") else _written_differently
+    comment = False  # inside a comment of Jinja's of several lines, or a docstring
     seen: Counter[str] = Counter()
     for n, line in enumerate(text.split("\n"), 1):
         nth = seen[line.strip()]
         seen[line.strip()] += 1
-        inside, comment = comment, (comment or "{#" in line) and "#}" not in line
+        inside = comment
+        if file.endswith(".py"):
+            comment ^= line.count('"""') % 2 == 1
+            inside = inside or '"""' in line
+        else:
+            comment = (comment or "{#" in line) and "#}" not in line
         if inside or line.lstrip().startswith("{#") or _LET_BE.match(line):
             continue
         code = line.split("//")[0].rstrip()
-        for after, what in _written_differently(code):
+        for after, what in written(code):
             if after != code:
                 found.setdefault((n, after.strip()), Mutant(file, n, line, after, what, nth))
     return list(found.values())
+
+
+def _module_differently(code: str) -> Iterator[tuple[str, str]]:
+    """The same for a line of a module: its C text is in quotes."""
+    if code.lstrip().startswith(("from ", "import ", "#", "__all__")):
+        return
+    for text in _QUOTED.finditer(code):
+        for after, what in _written_differently(text.group()):
+            yield code[: text.start()] + after + code[text.end() :], what
+    for test in _TESTED.finditer(code):
+        yield (
+            f"{code[: test.start(1)]}not ({test.group(1)}){code[test.end(1) :]}",
+            "a condition of the module is negated",
+        )
 
 
 def _written_differently(code: str) -> Iterator[tuple[str, str]]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Mutation of templates and kernel headers: does a test fail for every small fault in them?
+"""Mutation of templates, kernel headers and loops that are data: does a test fail for every small fault in them?
 
     python tests/mutation/mutate.py [--file templates/cuda/rows.j2 ...] [--count 20] [--seed 0] [--json out.json]
 
@@ -19,6 +19,7 @@ two processes. A mutant is
 from __future__ import annotations
 
 import argparse
+import importlib
 import json
 import os
 import random
@@ -31,6 +32,7 @@ import sys
 import tempfile
 import time
 import traceback
+import types
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from fnmatch import fnmatch
@@ -53,11 +55,21 @@ MATH_CUDA = "tests/kernels/test_math_cuda.py"
 SURVIVORS = HERE / "survivors.json"
 FIRST = 0.2  #: of the time for case graphs: what these do not notice at once is left to what looks closer
 GRAPHS = "tests/compiler/test_graphs.py"
+#: modules whose loops templates print as they are
+LOOPS = "hybridgpu/compiler/schedule/cpu/"
+LOOP_MODULES = [f"{LOOPS}blocks.py", f"{LOOPS}reduction_loops.py"]
 #: what looks closer at some files than the case graphs do
 MORE = {
     "templates/cuda/map.j2": ["tests/compiler/test_map.py"],
     "templates/cpu/loops.j2": ["tests/compiler/test_map.py", "tests/compiler/test_rows.py"],
     "templates/cpu/nests.j2": ["tests/compiler/test_map.py", "tests/compiler/test_scatter.py"],
+    f"{LOOPS}reduction_loops.py": [
+        "tests/compiler/test_rows.py",
+        "tests/compiler/test_nontemporal_stores.py",
+        "tests/compiler/test_column_sums.py",
+        "tests/compiler/test_full_reductions.py",
+    ],
+    f"{LOOPS}blocks.py": ["tests/compiler/test_map.py"],
     "templates/cuda/*s.j2": ["tests/compiler/test_rows_cuda.py", "tests/compiler/test_map.py"],
     "templates/cuda/rows*.j2": [
         "tests/compiler/test_column_sums_cuda.py::test_sums_stay_in_registers",
@@ -123,7 +135,7 @@ REFUSED = re.compile(r"CompileError|jinja2\.exceptions|Untranslatable|\.j2, tran
 def files(root: Path = ROOT) -> list[str]:
     """What is mutated."""
     found = [*root.glob("templates/**/*.j2"), *root.glob("kernels/*.h")]
-    return sorted(p.relative_to(root).as_posix() for p in found)
+    return sorted([*(p.relative_to(root).as_posix() for p in found), *LOOP_MODULES])
 
 
 def changed(file: str, since: str) -> set[int]:
@@ -211,13 +223,32 @@ def executed(cases: Sequence[tuple[str, str]], seconds: float, before: int = 0) 
 
 
 def anew() -> None:
-    """Forget what this process has read of templates, and hashed of them and of headers: texts are made of what is there
-    now, and libraries compiled with others are not taken."""
+    """Forget what this process has read of templates and modules, and hashed of them and of headers: texts are made of what is
+    there now, and libraries compiled with others are not taken."""
     from hybridgpu.cache import package_files
     from hybridgpu.compiler.codegen.render import _templates
 
     _templates.cache_clear()
     package_files._found.clear()
+    for file in LOOP_MODULES:
+        read_again(file)
+
+
+def read_again(file: str) -> None:
+    """Give the functions of a module that is imported the code that is in its file now: others hold its classes."""
+    module = importlib.import_module(file.removesuffix(".py").replace("/", "."))
+    space = {"__name__": module.__name__, "__package__": module.__package__}
+    exec(compile(Path(file).read_text(encoding="utf-8"), file, "exec"), space)
+    for name, new in space.items():
+        old = vars(module).get(name)
+        if getattr(new, "__module__", None) != module.__name__:
+            continue
+        if isinstance(new, types.FunctionType):
+            old.__code__ = new.__code__
+        elif isinstance(new, type):
+            for key, value in vars(new).items():
+                if isinstance(value, (types.FunctionType, property)):
+                    setattr(old, key, value)
 
 
 def in_child(work: Callable[[], dict[str, Any]], seconds: float) -> dict[str, Any]:
@@ -281,7 +312,7 @@ def judge(mutant: Mutant, cases: Cases, seconds: float) -> dict[str, Any]:
     try:
 
         def graphs(share: float, before: int = 0) -> dict[str, Any]:
-            if mutant.file.endswith(".h"):
+            if not mutant.file.endswith(".j2"):
                 anew()  # a template changes texts, which are part of what libraries are found by
             try:
                 wanted = cases.touched(mutant)

@@ -12,6 +12,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
+import mutate  # noqa: E402
 from mutants import mutants_of, sample  # noqa: E402
 from mutate import ROOT, SURVIVORS, anew, explained, files  # noqa: E402
 
@@ -51,6 +52,24 @@ def after(text, file="x.h"):
 )
 def test_lines_written_differently(line, wanted):
     assert wanted <= after(line)
+
+
+@pytest.mark.parametrize(
+    ("line", "wanted"),
+    [
+        (
+            '    stop = f"{n} - part < {size}"',
+            {'    stop = f"{n} - part <= {size}"', '    stop = f"{n} + part < {size}"'},
+        ),
+        ('lines = ["taken = 0;", end] if sums else []', {'lines = ["", end] if sums else []'}),
+        ("last = end if first < 1 else 0", {"last = end if not (first < 1) else 0"}),
+        ("    if self.part:", {"    if not (self.part):"}),
+    ],
+)
+def test_lines_of_modules_are_mutated_in_quotes_and_conditions(line, wanted):
+    found = after(line, "x.py")
+    assert wanted <= found
+    assert not any("first <= 1" in m for m in found)
 
 
 @pytest.mark.parametrize(
@@ -109,6 +128,21 @@ def test_survivors_are_lines_that_are_there_told_by_what_is_above_if_several_tim
         assert found, f"{e['file']} has no such line any more: {e['before']}"
         if len(found) > 1:
             assert e.get("above") == lines[found[e["nth"]] - 1], e
+
+
+def test_modules_are_read_again(tmp_path, monkeypatch):
+    from hybridgpu.compiler.schedule.cpu import blocks
+
+    was = (ROOT / mutate.LOOP_MODULES[0]).read_text(encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(mutate, "LOOP_MODULES", mutate.LOOP_MODULES[:1])
+    (tmp_path / mutate.LOOP_MODULES[0]).parent.mkdir(parents=True)
+    texts = []
+    for text in (was.replace(" < {end}", " <= {end}"), was):
+        (tmp_path / mutate.LOOP_MODULES[0]).write_text(text, encoding="utf-8")
+        anew()
+        texts.append(blocks.for_head("i", "0", "n"))
+    assert texts == [f"for (Index i = 0; i {o} n; ++i)" for o in ("<=", "<")]
 
 
 @pytest.mark.mutation

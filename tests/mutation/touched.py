@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which case graphs of tests/compiler a mutant of a template or a header touches."""
+"""Which case graphs of tests/compiler a mutant of a template, a header or a module touches."""
 
 from __future__ import annotations
 
@@ -24,6 +24,8 @@ class Cases:
 
         self.rendered: dict[tuple[str, str], list[tuple[str, dict[str, Any], str]]] = {}
         self.headers: dict[tuple[str, str], set[str]] = {}
+        self.texts: dict[tuple[str, str], str] = {}  # of the CPU
+        self._text = lambda name: compile_graph(build(name), CPU).source
         self._render = original = render.render
         texts: list[tuple[str, dict[str, Any], str]] = []
 
@@ -38,6 +40,8 @@ class Cases:
                 made = compile_graph(build(name), target)
                 direct = {"cuda.h" if target.name == "cuda" else "cpu.h", *(h for k in made.kernels for h in k.headers)}
                 self.rendered[key, name], self.headers[key, name] = list(texts), included(direct)
+                if target is CPU:
+                    self.texts[key, name] = made.source
         render.render = cpu_units.render = original
 
     def touched(self, mutant: Mutant) -> list[tuple[str, str]]:
@@ -49,6 +53,8 @@ class Cases:
         if mutant.file.endswith(".h"):
             found = [key for key, headers in self.headers.items() if Path(mutant.file).name in headers]
             names = named(mutant)
+        elif mutant.file.endswith(".py"):
+            found = [key for key, was in self.texts.items() if self._text(key[1]) != was]
         else:
             users = using(mutant.file.partition("/")[2])
             found = [

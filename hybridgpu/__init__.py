@@ -62,6 +62,8 @@ if TYPE_CHECKING:  # their types, for checkers of programs; the names are import
     from .attribute import AttrScope as AttrScope
     from .executor import Executor as Executor
     from .frontend.hybrid_function import hybridize as hybridize
+    from .frontend.num_threads import get_num_threads as get_num_threads
+    from .frontend.num_threads import set_num_threads as set_num_threads
     from .frontend.tf32 import allow_tf32 as allow_tf32
     from .runtime.reports.events import compile_report as compile_report
     from .tracing.error import TracingError as TracingError
@@ -157,6 +159,8 @@ _NAMES = {
     "Executor": ("executor", "Executor"),
     "allow_tf32": ("frontend.tf32", "allow_tf32"),
     "compile_report": ("runtime.reports.events", "compile_report"),
+    "get_num_threads": ("frontend.num_threads", "get_num_threads"),
+    "set_num_threads": ("frontend.num_threads", "set_num_threads"),
     "install_as_mxnet": ("as_mxnet", "install_as_mxnet"),
     "hybridize": ("frontend.hybrid_function", "hybridize"),
     "TracingError": ("tracing.error", "TracingError"),

@@ -110,7 +110,7 @@ def test_what_is_said_about_members_of_classes(cls, member):
 
 #: modules that users look at -> names that only we have
 LISTED = {
-    "": "NotImplementedForSymbol TracingError Executor allow_tf32 compile_report gpu_memory_info hybridize install_as_mxnet num_gpus",
+    "": "NotImplementedForSymbol TracingError Executor allow_tf32 compile_report get_num_threads gpu_memory_info hybridize install_as_mxnet num_gpus set_num_threads",
     "context": "map_gpus_to_cpu",
     "gluon.contrib.estimator": "EventHandler",
     "image": "copyMakeBorder",

@@ -18,6 +18,7 @@ from .passes.memory.buffer_donation import donate_buffers
 from .passes.memory.step_order import StepBuffers, order_steps
 from .primitives.views import RESHAPES, strip_views
 from .program import Buffer, KernelInfo, KernelStep, LibraryStep, Program, Refusal
+from .schedule.cpu.chunks import chunk_size
 from .schedule.in_place import apply_in_place
 from .schedule.kernel import Kernel
 from .schedule.schedule_groups import Scheduled
@@ -163,6 +164,7 @@ class _ProgramBuilder:
                 in_place=tuple((self.where[x], self.where[y]) for x, y in pairs),
                 operators=() if operators == first.operators else tuple(operators),
                 choice=None if choice == first.choice else choice,
+                chunk=chunk_size(kernel, self._target),
             )
         )
 
@@ -182,6 +184,7 @@ class _ProgramBuilder:
                     choice=kernel.choice.report(),
                     numeric=self._target.numeric,
                     compile_cost=kernel.compile_cost,
+                    chunk_multiple=kernel.chunk_multiple,
                 )
             )
         return self._by_name[name]

@@ -6,6 +6,7 @@ that describes a device is a constant of :mod:`.devices`, with its unit and its 
 rounds, bytes in flight) is what the caller knows of it. All figures are estimates that steer choices.
 
 - :func:`seconds`: kernels that fill the device, by bytes, operations and launches;
+- :func:`cpu_kernel_seconds`: a CPU's kernel on one thread;
 - :func:`read_seconds`, :func:`block_traffic_seconds`: traffic of few blocks, or of few bytes in flight;
 - :func:`gpu_kernel_seconds`, :func:`overlapped_seconds`, :func:`scatter_seconds`: what limits a kernel of a GPU: traffic,
   arithmetic, or waiting;
@@ -16,6 +17,7 @@ rounds, bytes in flight) is what the caller knows of it. All figures are estimat
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from ..core.dtypes import f32
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
 __all__ = [
     "barrier_seconds",
     "block_traffic_seconds",
+    "cpu_kernel_seconds",
     "gpu_kernel_seconds",
     "launch_seconds",
     "library_product_seconds",
@@ -70,6 +73,18 @@ def node_operations(node: Node) -> int:
         weight = node.inputs[1]
         return 2 * node.size * (weight.size // max(1, weight.shape[0]))
     return node.prim.cost * max([node.size, *(i.size for i in node.inputs)])
+
+
+def cpu_kernel_seconds(target: Target, nbytes: float, nodes: Iterable[Node]) -> float:
+    """A CPU's kernel on one thread: the longer of its traffic, through a cache that holds it, and its arithmetic."""
+    cpu, operations, products = target.cpu, 0, 0
+    for node in nodes:
+        if node.prim.name in ("dot", "conv"):
+            products += node_operations(node)
+        else:
+            operations += node_operations(node)
+    arithmetic = operations * cpu.op_seconds + products * cpu.product_op_seconds
+    return max(nbytes * cpu.seconds_a_byte(nbytes), arithmetic)
 
 
 # -- kernels of few blocks

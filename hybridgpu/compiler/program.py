@@ -18,7 +18,7 @@ __all__ = ["END_OF_UNIT", "Buffer", "KernelInfo", "KernelStep", "LibraryStep", "
 
 _MAX_POINTERS = 512  #: pointers that an entry takes one by one; foreign calls have a limit
 END_OF_UNIT = "\f\n"  #: between translation units; a blank of C++, so that the whole text is a unit as well
-VERSION = 6  #: of the stored form; part of every program's key
+VERSION = 7  #: of the stored form; part of every program's key
 
 
 @dataclass
@@ -51,6 +51,7 @@ class KernelInfo:
     Attributes:
         numeric: the mode that it is compiled in.
         compile_cost: the time that the C++ compiler takes for it, in fiftieths of a second.
+        chunk_multiple: CPU: what chunks of its outermost loop are multiples of; 0: it runs as a whole.
     """
 
     name: str
@@ -62,11 +63,16 @@ class KernelInfo:
     choice: dict[str, Any]
     numeric: str = "strict"
     compile_cost: int = 2
+    chunk_multiple: int = 0
 
 
 @dataclass
 class KernelStep:
-    """One start of a kernel."""
+    """One start of a kernel.
+
+    Attributes:
+        chunk: CPU: turns of its outermost loop that a thread takes at once; 0: it takes all of them.
+    """
 
     kernel: int
     buffers: tuple[int, ...]
@@ -77,6 +83,7 @@ class KernelStep:
     in_place: tuple[tuple[int, int], ...] = ()  #: (operand, result) buffers that share memory
     operators: tuple[tuple[str, str, str], ...] = ()  #: what it computes, if not what the kernel's first start does
     choice: dict[str, Any] | None = None  #: its own, if it is not that of the kernel's first start
+    chunk: int = 0
 
 
 @dataclass
@@ -185,6 +192,11 @@ class Program:
     input_output_aliases: list[tuple[int, int]] = field(default_factory=list)
     tf32: bool = False
     passes: list[PassRecord] = field(default_factory=list)
+
+    @property
+    def has_chunks(self) -> bool:
+        """CPU: whether threads share a step."""
+        return any(isinstance(s, KernelStep) and s.chunk for s in self.steps)
 
     @property
     def folded_bytes(self) -> int:

@@ -4,6 +4,7 @@
 HYBRIDGPU_DEBUG  1 compile events; 2 also kernels with their traffic; 3 also fusion decisions; 4 also sources
 HYBRIDGPU_DUMP   a folder for every stage of every compilation
 HYBRIDGPU_CXX, HYBRIDGPU_CACHE_DIR, HYBRIDGPU_CACHE_SIZE, HYBRIDGPU_CACHE: see toolchain and store
+HYBRIDGPU_NUM_THREADS how many threads compiled programs use on the CPU: see num_threads.py
 HYBRIDGPU_NUMERIC strict or fast: how hybridized graphs round (docs/numbers.md)
 HYBRIDGPU_CUDNN  0 computes convolutions on a GPU without cuDNN
 HYBRIDGPU_CUBLASLT 0 computes matrix products on a GPU without cuBLASLt
@@ -58,7 +59,7 @@ GRAPH_KERNELS = ("never", "auto", "always")
 #: all that there are
 VARIABLES = frozenset({
     "HYBRIDGPU_CACHE", "HYBRIDGPU_CACHE_DIR", "HYBRIDGPU_CACHE_SIZE", "HYBRIDGPU_CUBLASLT",
-    "HYBRIDGPU_CUDA_GRAPHS", "HYBRIDGPU_CUDNN", "HYBRIDGPU_CXX", "HYBRIDGPU_DEBUG", "HYBRIDGPU_DISABLE_PASSES", "HYBRIDGPU_DUMP", "HYBRIDGPU_FUSED_UPDATES", "HYBRIDGPU_GPU_AS_CPU", "HYBRIDGPU_GRAPH_KERNELS",
+    "HYBRIDGPU_CUDA_GRAPHS", "HYBRIDGPU_CUDNN", "HYBRIDGPU_CXX", "HYBRIDGPU_DEBUG", "HYBRIDGPU_DISABLE_PASSES", "HYBRIDGPU_DUMP", "HYBRIDGPU_FUSED_UPDATES", "HYBRIDGPU_GPU_AS_CPU", "HYBRIDGPU_GRAPH_KERNELS", "HYBRIDGPU_NUM_THREADS",
     "HYBRIDGPU_NUMERIC", "HYBRIDGPU_TF32", "HYBRIDGPU_VERIFY",
 })  # fmt: skip
 _looked = False

@@ -39,8 +39,8 @@ HG_KERNEL amax_5b71d09e(const hg::bfloat16* HG_RESTRICT x0, hg::bfloat16* HG_RES
     y0[0] = v1;
   }
 }
-HG_KERNEL cast_mul_exp_ebef1c91(const hg::bfloat16* HG_RESTRICT x0, const hg::bfloat16* HG_RESTRICT x1, hg::bfloat16* HG_RESTRICT y0, float* HG_RESTRICT y1, hg::bfloat16* HG_RESTRICT y2, const Index begin, const Index end) {
-  const bool nontemporal = hg::exceeds_caches((end - begin) * 12) && hg::aligned(y0 + begin) && hg::aligned(y1 + begin) && hg::aligned(y2 + begin);
+HG_KERNEL cast_mul_exp_7b7fa262(const hg::bfloat16* HG_RESTRICT x0, const hg::bfloat16* HG_RESTRICT x1, hg::bfloat16* HG_RESTRICT y0, float* HG_RESTRICT y1, hg::bfloat16* HG_RESTRICT y2, const Index begin, const Index end, const Index turns) {
+  const bool nontemporal = hg::exceeds_caches(turns * 12) && hg::aligned(y0 + begin) && hg::aligned(y1 + begin) && hg::aligned(y2 + begin);
   for (Index at = begin; at < end - 63; at += 64) {
     alignas(64) hg::bfloat16 o0[64];
     alignas(64) float o1[64];
@@ -92,6 +92,7 @@ HG_KERNEL cast_mul_exp_ebef1c91(const hg::bfloat16* HG_RESTRICT x0, const hg::bf
 #include "cpu.h"
 #include "half.h"
 #include "reduce.h"
+#include "chunks_cpu.h"
 HG_KERNEL sum_copy_f13caa07(const hg::bfloat16* HG_RESTRICT x0, hg::bfloat16* HG_RESTRICT y0, const Index begin, const Index end, const Index n_i0) {
   for (Index r0 = begin; r0 < end; ++r0) {
     hg::Lanes<hg::Sum<float>, float, 64> a0;
@@ -117,9 +118,9 @@ HG_KERNEL sum_copy_f13caa07(const hg::bfloat16* HG_RESTRICT x0, hg::bfloat16* HG
   }
 }
 HG_KERNEL amax_5b71d09e(const hg::bfloat16* HG_RESTRICT x0, hg::bfloat16* HG_RESTRICT y0, const Index begin, const Index end, const Index n_i0);
-HG_KERNEL cast_mul_exp_ebef1c91(const hg::bfloat16* HG_RESTRICT x0, const hg::bfloat16* HG_RESTRICT x1, hg::bfloat16* HG_RESTRICT y0, float* HG_RESTRICT y1, hg::bfloat16* HG_RESTRICT y2, const Index begin, const Index end);
+HG_KERNEL cast_mul_exp_7b7fa262(const hg::bfloat16* HG_RESTRICT x0, const hg::bfloat16* HG_RESTRICT x1, hg::bfloat16* HG_RESTRICT y0, float* HG_RESTRICT y1, hg::bfloat16* HG_RESTRICT y2, const Index begin, const Index end, const Index turns);
 HG_EXPORT void run0(char* arena, const Index* e, char* const* w, char* input0, char* input1, char* output0, char* output1, char* output2, char* output3, char* output4) {
-  cast_mul_exp_ebef1c91((hg::bfloat16*)input0, (hg::bfloat16*)input1, (hg::bfloat16*)output0, (float*)output1, (hg::bfloat16*)output3, 0, e[0]);
-  amax_5b71d09e((hg::bfloat16*)input1, (hg::bfloat16*)output4, 0, e[1], e[2]);
-  sum_copy_f13caa07((hg::bfloat16*)input0, (hg::bfloat16*)output2, 0, e[3], e[4]);
+  hg::in_chunks(e[0], e[2], [&](const Index begin, const Index end) { cast_mul_exp_7b7fa262((hg::bfloat16*)input0, (hg::bfloat16*)input1, (hg::bfloat16*)output0, (float*)output1, (hg::bfloat16*)output3, begin, end, e[1]); });
+  amax_5b71d09e((hg::bfloat16*)input1, (hg::bfloat16*)output4, 0, e[3], e[4]);
+  sum_copy_f13caa07((hg::bfloat16*)input0, (hg::bfloat16*)output2, 0, e[5], e[6]);
 }

@@ -10,6 +10,7 @@
 #endif
 #include "cpu.h"
 #include "math_cpu_exp.h"
+#include "chunks_cpu.h"
 HG_KERNEL exp_copy_5630cb78(const float* HG_RESTRICT x0, const float* HG_RESTRICT x1, float* HG_RESTRICT y0, const Index begin, const Index end) {
   const Index opaque_zero = hg::opaque(0);
   for (Index i0 = begin; i0 < end; ++i0) {
@@ -50,6 +51,6 @@ HG_KERNEL copy_78d2bcf2(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, cons
 }
 HG_EXPORT void run0(char* arena, const Index* e, char* const* w, char* input0, char* input1, char* output0, char* output1, char* output2) {
   exp_copy_5630cb78((float*)input0, (float*)input1, (float*)output0, 0, e[0]);
-  copy_10631098((float*)input0, (float*)output1, 0, e[1]);
-  copy_78d2bcf2((float*)input0, (float*)output2, 0, e[2]);
+  hg::in_chunks(e[1], e[2], [&](const Index begin, const Index end) { copy_10631098((float*)input0, (float*)output1, begin, end); });
+  hg::in_chunks(e[3], e[4], [&](const Index begin, const Index end) { copy_78d2bcf2((float*)input0, (float*)output2, begin, end); });
 }

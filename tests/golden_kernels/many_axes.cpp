@@ -73,6 +73,7 @@ HG_KERNEL sum_mul_6ba5e225(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, c
 #endif
 #include "cpu.h"
 #include "reduce.h"
+#include "chunks_cpu.h"
 HG_KERNEL amax_01366c91(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const Index begin, const Index end, const Index i0_stride0, const Index i0_stride1, const Index i2_stride2, const Index n_i1) {
   for (Index i0 = begin; i0 < end; ++i0) {
     for (Index i1 = 0; i1 < n_i1; ++i1) {
@@ -129,5 +130,5 @@ HG_EXPORT void run0(char* arena, const Index* e, char* const* w, char* input0, c
   sum_f751d44c((float*)input0, (float*)output0, 0, e[0]);
   amax_01366c91((float*)input0, (float*)output1, 0, e[1], e[2], e[3], e[4], e[5]);
   sum_mul_6ba5e225((float*)input0, (float*)output2, 0, e[6], e[7], e[8]);
-  amin_6abdf11b((float*)input0, (float*)output3, 0, e[9], e[10]);
+  hg::in_chunks(e[9], e[11], [&](const Index begin, const Index end) { amin_6abdf11b((float*)input0, (float*)output3, begin, end, e[10]); });
 }

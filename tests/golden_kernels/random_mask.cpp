@@ -10,6 +10,7 @@
 #pragma GCC optimize("schedule-insns", "sched-pressure")
 #endif
 #include "cpu.h"
+#include "chunks_cpu.h"
 #include "philox.h"
 HG_KERNEL random_bits_div_select_46da583b(const unsigned int* HG_RESTRICT x0, const float* HG_RESTRICT x1, float* HG_RESTRICT y0, const Index begin, const Index end) {
   const unsigned int v0 = x0[0];
@@ -31,5 +32,5 @@ HG_KERNEL random_bits_div_select_46da583b(const unsigned int* HG_RESTRICT x0, co
   }
 }
 HG_EXPORT void run0(char* arena, const Index* e, char* const* w, char* input0, char* input1, char* output0) {
-  random_bits_div_select_46da583b((unsigned int*)input1, (float*)input0, (float*)output0, 0, e[0]);
+  hg::in_chunks(e[0], e[1], [&](const Index begin, const Index end) { random_bits_div_select_46da583b((unsigned int*)input1, (float*)input0, (float*)output0, begin, end); });
 }

@@ -48,9 +48,10 @@ HG_KERNEL conv_mul_add_302ca738(const float* HG_RESTRICT x0, const float* HG_RES
 #endif
 #include "cpu.h"
 #include "math_cpu_basic.h"
+#include "chunks_cpu.h"
 #include "stream_cpu.h"
-HG_KERNEL max_c815ab19(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const Index begin, const Index end) {
-  const bool nontemporal = hg::exceeds_caches((end - begin) * 8) && hg::aligned(y0 + begin);
+HG_KERNEL max_6c00e408(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const Index begin, const Index end, const Index turns) {
+  const bool nontemporal = hg::exceeds_caches(turns * 8) && hg::aligned(y0 + begin);
   for (Index at = begin; at < end - 63; at += 64) {
     alignas(64) float o0[64];
     if (nontemporal) hg::prefetch_elements<true>(x0 + (at + 4096), 64);
@@ -71,8 +72,8 @@ HG_KERNEL max_c815ab19(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const
   }
   if (nontemporal) hg::streaming_fence();
 }
-HG_KERNEL mul_a800a4c4(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const Index begin, const Index end) {
-  const bool nontemporal = hg::exceeds_caches((end - begin) * 8) && hg::aligned(y0 + begin);
+HG_KERNEL mul_bbf353a9(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const Index begin, const Index end, const Index turns) {
+  const bool nontemporal = hg::exceeds_caches(turns * 8) && hg::aligned(y0 + begin);
   for (Index at = begin; at < end - 63; at += 64) {
     alignas(64) float o0[64];
     if (nontemporal) hg::prefetch_elements<true>(x0 + (at + 4096), 64);
@@ -95,7 +96,7 @@ HG_KERNEL mul_a800a4c4(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const
 }
 HG_KERNEL conv_mul_add_302ca738(const float* HG_RESTRICT x0, const float* HG_RESTRICT x1, const float* HG_RESTRICT x2, float* HG_RESTRICT y0, const Index begin, const Index end);
 HG_EXPORT void run0(char* arena, const Index* e, char* const* w, char* input0, char* input1, char* input2, char* output0) {
-  max_c815ab19((float*)input0, (float*)(arena + e[0]), 0, e[1]);
-  mul_a800a4c4((float*)input1, (float*)(arena + e[2]), 0, e[3]);
-  conv_mul_add_302ca738((float*)input2, (float*)(arena + e[4]), (float*)(arena + e[5]), (float*)output0, 0, e[6]);
+  hg::in_chunks(e[1], e[3], [&](const Index begin, const Index end) { max_6c00e408((float*)input0, (float*)(arena + e[0]), begin, end, e[2]); });
+  hg::in_chunks(e[5], e[7], [&](const Index begin, const Index end) { mul_bbf353a9((float*)input1, (float*)(arena + e[4]), begin, end, e[6]); });
+  conv_mul_add_302ca738((float*)input2, (float*)(arena + e[8]), (float*)(arena + e[9]), (float*)output0, 0, e[10]);
 }

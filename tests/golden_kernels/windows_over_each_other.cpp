@@ -115,6 +115,7 @@
 #endif
 #include "cpu.h"
 #include "math_cpu_basic.h"
+#include "chunks_cpu.h"
 HG_KERNEL max_ne_copy_6a1b96a3(const float* HG_RESTRICT x0, long long* HG_RESTRICT y0, const Index begin, const Index end) {
   for (Index i0 = begin; i0 < end; ++i0) {
     const float v0 = hg::maximum((-1.0f), (-1.0f));
@@ -483,6 +484,6 @@ HG_KERNEL eq_select_copy_6af7e097(const long long* HG_RESTRICT x0, const float* 
   }
 }
 HG_EXPORT void run0(char* arena, const Index* e, char* const* w, char* input0, char* input1, char* output0) {
-  max_ne_copy_6a1b96a3((float*)input0, (long long*)(arena + e[0]), 0, e[1]);
-  eq_select_copy_6af7e097((long long*)(arena + e[2]), (float*)input1, (float*)output0, 0, e[3]);
+  hg::in_chunks(e[1], e[2], [&](const Index begin, const Index end) { max_ne_copy_6a1b96a3((float*)input0, (long long*)(arena + e[0]), begin, end); });
+  hg::in_chunks(e[4], e[5], [&](const Index begin, const Index end) { eq_select_copy_6af7e097((long long*)(arena + e[3]), (float*)input1, (float*)output0, begin, end); });
 }

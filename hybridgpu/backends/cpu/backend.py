@@ -38,6 +38,7 @@ from ..memory import alias, persistent
 from ..worker_thread import ThreadCall
 from .bound_call import Bound
 from .elf import HEADER, is_complete
+from .thread_pool import ThreadPool
 from .toolchain import MOST_WAITING, Toolchain, find_toolchain
 
 if TYPE_CHECKING:
@@ -231,6 +232,7 @@ class CpuBackend:
         self._loaded: dict[str, Any] = {}
         self._units_last = MOST_WAITING  #: how many units of the last program had to be compiled, at most
         self._prelude: Program | None = None  #: of that program
+        self._pool = ThreadPool(toolchain, store, self._kept_and_opened)
 
     @cached_property
     def _target(self) -> Target:
@@ -272,7 +274,8 @@ class CpuBackend:
                 except OSError:  # built for something else: rebuild it
                     self.store.forget("so", key)
             if held is None:
-                with self._compiling(program.prelude) as prelude:
+                pool = self._pool.preparing() if program.has_chunks else nullcontext()
+                with pool, self._compiling(program.prelude) as prelude:
                     code = self.toolchain.compile(program.source, program.numeric, self.store, waiting)
                 compiled = 1 + (prelude.result() if prelude is not None else 0)
                 held = self._kept_and_opened(key, code)
@@ -319,6 +322,8 @@ class CpuBackend:
         library, compiled = self._library(program, prewarmed) if program.segments else (None, 0)
         if library is not None and type(library) is not (opener := _opener(program)):  # as another program opened it
             library = opener(library._name, handle=library._handle)
+        if library is not None and program.has_chunks:
+            self._pool.serve(library)
         info = BuildInfo(time.perf_counter() - start, compiled, " ".join(self.toolchain.command))
         bodies = {
             k: self._load(s.body)

@@ -20,12 +20,14 @@ from collections.abc import Sequence
 
 from ...core.dtypes import from_short
 from ..program import END_OF_UNIT, Buffer, KernelInfo, KernelStep, Program
+from ..size_buckets import MIN_DYNAMIC_EXTENT
 from .math_headers import required_headers
-from .render import UnitFields, includes, render
+from .render import EntryCall, UnitFields, includes, render
 
 __all__ = ["cpu_source"]
 
 _KERNELS_PER_UNIT = 12  #: kernels of a unit: parsing the headers again costs as much as compiling one
+_CHUNKS_HEADER = "chunks_cpu.h"
 _TYPE_HEADERS = ("half.h",)  #: headers of element types, which declarations spell
 #: Headers of products, whose tiles fill the registers.
 _TILED_HEADERS = ("matmul_", "conv_")
@@ -47,9 +49,11 @@ def cpu_source(program: Program) -> None:
         for step in program.steps[begin:end]:
             assert isinstance(step, KernelStep)
             kernel = program.kernels[step.kernel]
-            arguments = [_argument(program, b) for b in step.buffers]
-            arguments += ["0", *(_table_entry(program, "extent", n) for n in step.extents)]
-            calls.append((kernel.name, arguments))
+            pointers = [_argument(program, b) for b in step.buffers]
+            first, *extents = (_table_entry(program, "extent", n) for n in step.extents)
+            chunk = _table_entry(program, "chunk", step.chunk or step.extents[0]) if _in_chunks(kernel, step) else ""
+            bounds = ["begin", "end"] if chunk else ["0", first]
+            calls.append(EntryCall(kernel.name, [*pointers, *bounds, *extents], first, chunk))
         entries.append(calls)
     if program.takes_pointer_array:
         parameters = ["char* const* p"]
@@ -60,11 +64,13 @@ def cpu_source(program: Program) -> None:
     def unit(
         kernels: Sequence[KernelInfo],
         declarations: Sequence[str],
-        entries: Sequence[list[tuple[str, list[str]]]],
+        entries: Sequence[list[EntryCall]],
         shared: bool,
     ) -> str:
         texts = [k.text for k in kernels]
         needed = {h for k in kernels for h in k.headers}
+        if any(call.chunk for calls in entries for call in calls):
+            needed.add(_CHUNKS_HEADER)
         if declarations:
             needed |= {h for k in program.kernels for h in k.headers if h in _TYPE_HEADERS}
         fields = UnitFields(
@@ -89,6 +95,11 @@ def cpu_source(program: Program) -> None:
     units = [unit(kernels, (), (), True) for kernels in _assign_to_units(program.kernels)]
     units.append(unit((), [_declaration(k) for k in program.kernels], entries, True))
     program.source = END_OF_UNIT.join(units)
+
+
+def _in_chunks(kernel: KernelInfo, step: KernelStep) -> bool:
+    """Whether an entry calls a kernel for chunks: also where one size is a single chunk, since others have the same text."""
+    return bool(step.chunk) or (kernel.chunk_multiple > 0 and step.extents[0] >= MIN_DYNAMIC_EXTENT)
 
 
 def _options(headers: set[str]) -> str:

@@ -11,7 +11,7 @@ import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from ...cache.package_files import templates_folder
 from ...core.dataclass import dataclass
@@ -21,7 +21,7 @@ from .templates import Templates
 if TYPE_CHECKING:
     from ..schedule.persistent.kernel import Step
 
-__all__ = ["Function", "UnitFields", "kernel_text", "render"]
+__all__ = ["EntryCall", "Function", "UnitFields", "kernel_text", "render"]
 
 _NAME = "HG_NAME"
 _STEP_NAME = "HG_STEP"
@@ -56,6 +56,22 @@ def _templates() -> Templates:
     return Templates(templates_folder())
 
 
+class EntryCall(NamedTuple):
+    """The call of a kernel in an entry function of the CPU, in C text.
+
+    Attributes:
+        kernel: its name.
+        arguments: of which 'begin' and 'end' are the bounds of a chunk, if there are any.
+        extent: where its outermost loop ends, which begins at 0.
+        chunk: turns of that loop that a thread takes at once, '' if the call takes all of them.
+    """
+
+    kernel: str
+    arguments: list[str]
+    extent: str
+    chunk: str
+
+
 @dataclass(frozen=True, kw_only=True)
 class UnitFields:
     """What the template of the CPU's translation units reads, as ``k``.
@@ -65,7 +81,7 @@ class UnitFields:
         kernels: texts.
         declarations: of kernels in other units.
         parameters: of the entry functions, behind those that all have.
-        entries: for each the calls, as (kernel, arguments).
+        entries: for each the calls.
         shared: there are other units.
         options: what GCC is told.
     """
@@ -75,7 +91,7 @@ class UnitFields:
     kernels: Sequence[str]
     declarations: Sequence[str]
     parameters: Sequence[str]
-    entries: Sequence[list[tuple[str, list[str]]]]
+    entries: Sequence[list[EntryCall]]
     shared: bool
     options: str
 

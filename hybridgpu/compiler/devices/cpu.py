@@ -30,6 +30,20 @@ class CpuConstants(DeviceConstants):
 
     op_seconds: float = constant(3e-11, "s", "a scalar operation of a fused kernel, vectorised", _MEASURED, True)
     byte_seconds: float = constant(2.5e-11, "s/byte", "a byte to or from memory", _MEASURED, True)
+    product_op_seconds: float = constant(
+        1.2e-11,
+        "s",
+        "a scalar operation of a convolution or product",
+        "measured: convolutions of ResNet-18, Zen 5",
+        True,
+    )
+    chunk_seconds: float = constant(
+        5e-6,
+        "s",
+        "a chunk of a step that a thread takes at once: two of them are over no later on two threads that are awake",
+        "measured on two cores of an EPYC (Zen 5): a chain of functions, 4,000 to 8,000 elements",
+        True,
+    )
     launch_seconds: float = constant(1e-8, "s", "one more kernel of a program: a call of a function", "assumed")
     product_load_ops: float = constant(
         2, "operations", "one more array, for an element of a product's operand", "assumed"

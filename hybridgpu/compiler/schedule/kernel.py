@@ -181,6 +181,7 @@ class Kernel:
         stageable_columns: what blocks of a product may copy into shared memory before they begin (CUDA).
         loop: what one of kind loop runs again and again (schedule/persistent/grid_loops.py).
         compile_cost: how long the host's compiler takes for it, in fiftieths of a second.
+        chunk_multiple: CPU: what chunks of its outermost loop, which threads share, are multiples of; 0: it runs as a whole.
     """
 
     kind: str
@@ -204,6 +205,7 @@ class Kernel:
     loop: Loop | None = None
     runtime_args: RuntimeArgs = field(default_factory=RuntimeArgs)
     compile_cost: int = 2
+    chunk_multiple: int = 0
 
     @property
     def arguments(self) -> tuple[int, ...]:

@@ -18,9 +18,11 @@ from .kernel import CWriter, Kernel, TemplateFields, headers, summary
 from .runtime_args import dynamic_axes, dynamic_in_tiles, dynamic_outer
 from .scalar import ScalarProgram
 from .traffic import elements_read, traffic
-from .transpose_tiling import choose_tiling
+from .transpose_tiling import Tiling, choose_tiling
 
 __all__ = ["schedule_map"]
+
+_CHUNK_MULTIPLE = 256  #: elements: whole lines of bytes, blocks of stores past the caches, and tiles
 
 
 def schedule_map(program: ScalarProgram, target: Target, members: list[Node]) -> Kernel:
@@ -77,4 +79,13 @@ def schedule_map(program: ScalarProgram, target: Target, members: list[Node]) ->
         bytes_written=written,
         elements_read=elements_read(program),
         in_place=in_place,
+        chunk_multiple=_chunk_multiple(program, outer, tiles),
     )
+
+
+def _chunk_multiple(program: ScalarProgram, outer: Var, tiles: Tiling | None) -> int:
+    """What chunks along the outermost variable are multiples of: whole vectors, blocks or tiles of what lies along it."""
+    if any(s.scattered or not s.is_parallel(outer) for s in program.stores):
+        return 0
+    lies = outer is program.vars[-1] or (tiles is not None and outer in (tiles.across, tiles.along))
+    return _CHUNK_MULTIPLE if lies or any(s.offset.coefficient(outer) == 1 for s in program.stores) else 1

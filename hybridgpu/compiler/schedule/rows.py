@@ -130,7 +130,17 @@ def schedule_rows(program: ScalarProgram, target: Target, members: list[Node]) -
         bytes_read=read,
         bytes_written=written,
         in_place=in_place_pairs_reduction(program, plan),
+        chunk_multiple=_chunk_multiple(choice, rows),
     )
+
+
+def _chunk_multiple(choice: RowsChoice | ColumnsChoice, rows: list[Var]) -> int:
+    """What chunks of rows are multiples of: rows that are walked together."""
+    if choice.totals or (isinstance(choice, RowsChoice) and choice.sums_beside_rows):
+        return 0
+    if len(rows) > 1:
+        return 1
+    return choice.tile if isinstance(choice, ColumnsChoice) else choice.group or 1
 
 
 def _unrolled_kernel(program: ScalarProgram, target: Target, members: list[Node]) -> Kernel:

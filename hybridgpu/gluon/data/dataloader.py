@@ -20,6 +20,7 @@ import numpy as np
 
 from ...base import MXNetError
 from ...context import Context, cpu, cpu_pinned
+from ...core.num_threads import set_num_threads
 from ...core.source_location import located_hint
 from ...hints.arguments import unexpected
 from ...hints.gluon import OF_LOADERS
@@ -103,6 +104,7 @@ _make: Callable[[list[Any]], Any]  #: batchify_fn of a worker process
 def _start(dataset: Any, batchify: Callable[[list[Any]], Any], mode: tuple[bool, bool]) -> None:
     global _make
     _make = batchify
+    set_num_threads(1)  # the processors are shared among workers
     worker_queues.worker_initializer(dataset)
     set_np(*mode)
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:

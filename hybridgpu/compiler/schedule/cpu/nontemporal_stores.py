@@ -226,7 +226,7 @@ def streaming_condition(
     bytes_each: int | None = None,
     dynamic: bool = False,
 ) -> str:
-    """C text of whether a kernel that runs over ``first`` from ``begin`` to ``end`` streams ``stores``.
+    """C text of whether a kernel that runs over ``first`` streams ``stores``.
 
     ``line_aligned``: whether each row begins with a line, or finds its first one. ``bytes_each``: the bytes that one value of ``first``
     moves, if these are not those of the program as a whole. ``dynamic``: whether an extent that they depend on is an argument.
@@ -239,7 +239,8 @@ def streaming_condition(
     starts = [f"hg::aligned({address(f'{writer.result_prefix}{program.stores.index(s)}', start)})" for s in stores]
     bytes_each = sum(_traffic_per_point(program, first).values()) if bytes_each is None else bytes_each
     text = writer.runtime_args.named("bytes", bytes_each) if dynamic or writer.dynamic_axes else str(bytes_each)
-    return " && ".join([f"hg::exceeds_caches((end - begin) * {text})", *starts])
+    turns = writer.runtime_args.named("turns", first.extent)  # of all threads' chunks
+    return " && ".join([f"hg::exceeds_caches({turns} * {text})", *starts])
 
 
 def store_block(writer: CWriter, k: int, store: Store, inner: Var, size: int) -> str:

@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Chunks: turns of a CPU kernel's outermost loop that one thread takes at once.
+
+They follow from the kernel's shapes and the cost model alone, not from the number of threads, so that results have the same
+bits whatever runs them. A step that is over before another thread could help is one chunk. Of longer ones chunks are as short as
+pays, so that threads which come later, or are kept from running, leave little undone; beyond some number, which many cores
+share well, they become longer.
+"""
+
+from __future__ import annotations
+
+from ...cost import cpu_kernel_seconds
+from ...target import Target
+from ..kernel import Kernel
+
+__all__ = ["chunk_size"]
+
+_MOST_CHUNKS = 256  #: of a step: four for each of 64 cores
+
+
+def chunk_size(kernel: Kernel, target: Target) -> int:
+    """Turns of the outermost loop that are a chunk; 0 where the kernel runs as a whole."""
+    if not kernel.chunk_multiple or not target.device.loop_nests:
+        return 0
+    turns, multiple = kernel.extents[0], kernel.chunk_multiple
+    taken = cpu_kernel_seconds(target, kernel.bytes_read + kernel.bytes_written, kernel.members)
+    chunks = min(int(taken / target.cpu.chunk_seconds), _MOST_CHUNKS, -(-turns // multiple))
+    if chunks < 2:
+        return 0
+    each = -(-turns // chunks)
+    each += -each % multiple
+    return each if each < turns else 0

@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Programs on several threads: the same bits for any number of threads, from several callers, in forked children."""
+
+import os
+import signal
+import sys
+import threading
+
+import numpy as np
+import pytest
+
+import hybridgpu as mx
+from hybridgpu import gluon, nd
+from hybridgpu.backends.cpu.thread_pool import worker_count
+from hybridgpu.gluon import nn
+
+linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the pool sleeps by futex")
+
+
+class Function(gluon.HybridBlock):
+    def __init__(self, function):
+        super().__init__()
+        self.function = function
+
+    def hybrid_forward(self, F, *arrays):
+        return self.function(F, *arrays)
+
+
+def random(*shape):
+    return nd.array(np.random.RandomState(len(shape)).randn(*shape).astype("float32"))
+
+
+def initialized(net):
+    net.initialize(mx.init.Xavier(), force_reinit=True)
+    return net
+
+
+#: name -> a net and the shape of what it is called with
+KINDS = {
+    "map": (lambda: Function(lambda F, x: F.tanh(1.25 * x - 0.3) * F.sigmoid(x) + F.exp(-x * x)), (70_001,)),
+    "map_of_rows": (
+        lambda: Function(lambda F, x: F.broadcast_add(F.exp(x), F.slice(x, (0, 0), (1, None)))),
+        (701, 333),
+    ),
+    "past_the_caches": (lambda: Function(lambda F, x: x * 2 + 1), (2_000_003,)),
+    "transpose": (lambda: Function(lambda F, x: F.transpose(x) * 2), (701, 523)),
+    "softmax": (lambda: Function(lambda F, x: F.softmax(x)), (1001, 256)),
+    "softmax_of_odd_rows": (lambda: Function(lambda F, x: F.softmax(x)), (1001, 219)),
+    "short_rows": (lambda: Function(lambda F, x: F.softmax(x)), (30_011, 10)),
+    "layer_norm": (lambda: initialized(nn.LayerNorm(in_channels=384)), (777, 384)),
+    "columns": (lambda: Function(lambda F, x: F.sum(F.exp(x), axis=1)), (101, 40, 77)),
+    "max_pool": (lambda: initialized(nn.MaxPool2D(3, 2, 1)), (2, 32, 57, 57)),
+    "average_pool": (lambda: initialized(nn.AvgPool2D(2, 2)), (3, 33, 56, 56)),
+    "global_pool": (lambda: initialized(nn.GlobalAvgPool2D()), (16, 128, 14, 14)),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_bits_do_not_depend_on_the_number_of_threads(kind):
+    make, shape = KINDS[kind]
+    net, x = make(), random(*shape)
+    net.hybridize()
+    with mx.set_num_threads(1):
+        expected = net(x).asnumpy()
+    assert any(s.chunk for s in net.explain(x).program.steps), "one chunk: the case is too small to tell anything"
+    for threads in (2, 3, 7):
+        with mx.set_num_threads(threads):
+            for _ in range(3):
+                np.testing.assert_array_equal(net(x).asnumpy(), expected)
+
+
+@linux
+def test_threads_work():
+    net, x = Function(lambda F, x: F.exp(F.sin(x))), random(3_000_000)
+    net.hybridize()
+    with mx.set_num_threads(3):
+        net(x).wait_to_read()
+        assert worker_count() >= 2
+
+
+def test_short_calls_are_one_chunk():
+    net, x = Function(lambda F, x: x * 2), random(16)
+    net.hybridize()
+    assert [s.chunk for s in net.explain(x).program.steps] == [0]
+
+
+def test_several_python_threads():
+    net, x = Function(lambda F, x: F.softmax(x)), random(1001, 256)
+    net.hybridize()
+    expected = net(x).asnumpy()
+    right = []
+
+    def call():
+        right.extend(np.array_equal(net(x).asnumpy(), expected) for _ in range(20))
+
+    with mx.set_num_threads(3):
+        callers = [threading.Thread(target=call) for _ in range(3)]
+        for caller in callers:
+            caller.start()
+        for caller in callers:
+            caller.join()
+    assert right == [True] * 60
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has no fork")
+def test_a_forked_child():
+    net, x = Function(lambda F, x: F.softmax(x)), random(1001, 256)
+    net.hybridize()
+    with mx.set_num_threads(3):
+        expected = net(x).asnumpy()
+        child = os.fork()
+        if child == 0:
+            signal.alarm(60)  # a child that hangs ends
+            os._exit(0 if all(np.array_equal(net(x).asnumpy(), expected) for _ in range(5)) else 1)
+        assert os.waitpid(child, 0)[1] == 0
+        np.testing.assert_array_equal(net(x).asnumpy(), expected)
+
+
+class Transformed(gluon.data.Dataset):
+    """Examples that a hybridized block computes, and how many threads it may use."""
+
+    def __init__(self, net, x):
+        self.net, self.x = net, x
+
+    def __len__(self):
+        return 4
+
+    def __getitem__(self, k):
+        return self.net(self.x + k).asnumpy(), np.float32(mx.get_num_threads())
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="workers are forked")
+def test_workers_of_a_data_loader_use_one_thread():
+    net, x = Function(lambda F, x: F.softmax(x)), random(1001, 64)
+    net.hybridize()
+    with mx.set_num_threads(3):
+        expected = [net(x + k).asnumpy() for k in range(4)]
+        loader = gluon.data.DataLoader(Transformed(net, x), batch_size=1, num_workers=2)
+        for (y, threads), wanted in zip(loader, expected, strict=True):
+            np.testing.assert_array_equal(y[0].asnumpy(), wanted)
+            assert threads.asscalar() == 1
+        assert mx.get_num_threads() == 3

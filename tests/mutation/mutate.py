@@ -57,19 +57,19 @@ FIRST = 0.2  #: of the time for case graphs: what these do not notice at once is
 GRAPHS = "tests/compiler/test_graphs.py"
 #: modules whose loops templates print as they are
 LOOPS = "hybridgpu/compiler/schedule/cpu/"
-LOOP_MODULES = [f"{LOOPS}blocks.py", f"{LOOPS}reduction_loops.py"]
+LOOP_MODULES = ["hybridgpu/compiler/schedule/blocks.py", f"{LOOPS}reduction_loops.py"]
 #: what looks closer at some files than the case graphs do
 MORE = {
     "templates/cuda/map.j2": ["tests/compiler/test_map.py"],
     "templates/cpu/loops.j2": ["tests/compiler/test_map.py", "tests/compiler/test_rows.py"],
-    "templates/cpu/nests.j2": ["tests/compiler/test_map.py", "tests/compiler/test_scatter.py"],
+    "templates/nests.j2": ["tests/compiler/test_map.py", "tests/compiler/test_scatter.py"],
     f"{LOOPS}reduction_loops.py": [
         "tests/compiler/test_rows.py",
         "tests/compiler/test_nontemporal_stores.py",
         "tests/compiler/test_column_sums.py",
         "tests/compiler/test_full_reductions.py",
     ],
-    f"{LOOPS}blocks.py": ["tests/compiler/test_map.py"],
+    "hybridgpu/compiler/schedule/blocks.py": ["tests/compiler/test_map.py"],
     "templates/cuda/*s.j2": ["tests/compiler/test_rows_cuda.py", "tests/compiler/test_map.py"],
     "templates/cuda/rows*.j2": [
         "tests/compiler/test_column_sums_cuda.py::test_sums_stay_in_registers",

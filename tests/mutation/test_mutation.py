@@ -131,7 +131,7 @@ def test_survivors_are_lines_that_are_there_told_by_what_is_above_if_several_tim
 
 
 def test_modules_are_read_again(tmp_path, monkeypatch):
-    from hybridgpu.compiler.schedule.cpu import blocks
+    from hybridgpu.compiler.schedule import blocks
 
     was = (ROOT / mutate.LOOP_MODULES[0]).read_text(encoding="utf-8")
     monkeypatch.chdir(tmp_path)

@@ -9,8 +9,8 @@ from __future__ import annotations
 from ..ir.graph import Node
 from ..ir.indexing import Var
 from ..target import Target
-from .cpu.blocks import LoopFields, texts
-from .cpu.loop_nests import blocks, build_loops, has_transposes, is_pure_transpose
+from .blocks import texts
+from .cpu.loop_nests import LoopFields, blocks, build_loops, has_transposes, is_pure_transpose
 from .cpu.nontemporal_stores import nontemporal_loops
 from .in_place import in_place_pairs
 from .index_set_splitting import bit_copies, outer_breakpoint_axis

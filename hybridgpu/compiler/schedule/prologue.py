@@ -16,8 +16,8 @@ from ..devices.gpu import GpuConstants
 from ..ir.graph import Node
 from ..ir.indexing import Expr, Quotient, Remainder, Var, divide, modulo, of_var
 from ..passes.fuse.group import Group
+from .blocks import Block, Line, for_head, texts
 from .collapse_axes import can_collapse
-from .cpu.blocks import Block, Line, for_head, texts
 from .cpu.loop_nests import blocks, build_loops, has_transposes
 from .index_set_splitting import bit_copies
 from .kernel import CWriter, Statement, headers, variables_of

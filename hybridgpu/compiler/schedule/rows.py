@@ -16,8 +16,7 @@ from ..ir.indexing import Expr, Var
 from ..size_buckets import MIN_DYNAMIC_EXTENT
 from ..target import Target
 from .choice import ColumnsChoice, MapChoice, RowsChoice
-from .cpu.blocks import LoopFields
-from .cpu.loop_nests import TooManyStatements
+from .cpu.loop_nests import LoopFields, TooManyStatements
 from .cpu.pooling_tiles import tile_pooling_windows
 from .cpu.rows import (
     cache_index,

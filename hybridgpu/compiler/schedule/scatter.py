@@ -13,10 +13,10 @@ from ..ir.graph import Node
 from ..ir.indexing import Var
 from ..primitives.views import RESHAPES, strip_views
 from ..target import Target
+from .blocks import Block, for_head, texts
 from .choice import ScatterChoice
 from .collapse_axes import collapse_axes
-from .cpu.blocks import Block, LoopFields, for_head, texts
-from .cpu.loop_nests import blocks, build_loops
+from .cpu.loop_nests import LoopFields, blocks, build_loops
 from .index_set_splitting import bit_copies
 from .kernel import CWriter, Kernel, Launch, TemplateFields, headers, literal, summary
 from .runtime_args import dynamic_axes

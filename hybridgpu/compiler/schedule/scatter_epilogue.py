@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from ..ir.graph import Node
 from ..ir.indexing import Var, of_var
+from .blocks import Line, texts
 from .collapse_axes import collapse_axes
-from .cpu.blocks import Line, texts
 from .cpu.loop_nests import blocks, build_loops
 from .in_place import Pair, in_place_pairs
 from .kernel import CWriter, Statement, unravel

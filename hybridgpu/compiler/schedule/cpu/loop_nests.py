@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 from math import prod
+from typing import ClassVar
 
 from ....core.dataclass import dataclass, field
 from ....core.dtypes import DType
@@ -19,18 +20,19 @@ from ...devices.cpu import CpuConstants
 from ...ir.graph import Node
 from ...ir.indexing import Expr, Var, of_var
 from ...size_buckets import MIN_SPLIT_EXTENT
+from ..blocks import Block, Line, for_head, texts
 from ..choice import MapChoice
 from ..index_set_splitting import bit_copies, breakpoints, restrict
-from ..kernel import CWriter, Statement, address
+from ..kernel import CWriter, Statement, TemplateFields, address
 from ..scalar import Scalar, ScalarProgram, is_combine
 from ..transpose_tiling import Tiling, choose_tiling, tiling_of_axes
-from .blocks import Block, Line, for_head, texts
 
 __all__ = [
     "PREFETCH_BYTES",
     "Buffer",
     "Call",
     "Loop",
+    "LoopFields",
     "TooManyStatements",
     "TransposeCopy",
     "blocks",
@@ -130,6 +132,27 @@ class Loop:
 def blocks(loops: Sequence[Loop]) -> list[Line]:
     """Loops as they are printed."""
     return [loop.block() for loop in loops]
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoopFields(TemplateFields):
+    """A kernel of loops on the CPU.
+
+    Attributes:
+        lines: the body of its function.
+        nontemporal: the body of one that may store past the caches, if that may be faster.
+        extents: parameters behind those of the range that its outermost loop runs over.
+    """
+
+    template: ClassVar[str] = "cpu/loops.j2"
+    lines: Sequence[Line]
+    nontemporal: Sequence[Line] | None = None
+    extents: Sequence[str] = ()
+
+    @property
+    def body(self) -> Sequence[Line]:
+        """What is printed: results that are written over operands are in the caches already."""
+        return self.lines if self.nontemporal is None or any(p.aliased for p in self.pointers) else self.nontemporal
 
 
 class TooManyStatements(Exception):

@@ -22,9 +22,9 @@ from ....core.dataclass import dataclass
 from ...devices.cpu import CpuConstants
 from ...ir.graph import Node
 from ...ir.indexing import ZERO, Expr, Var, of_var
+from ..blocks import Block, Line, texts
 from ..kernel import CWriter, Statement, address
 from ..scalar import ScalarProgram, Store
-from .blocks import Block, Line, texts
 from .loop_nests import PREFETCH_BYTES, Buffer, Call, Loop, blocks, operations_along, streamed_loads
 
 __all__ = [

@@ -6,9 +6,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from ....core.dataclass import dataclass, field
+from ..blocks import Block, Line, for_head, texts
 from ..kernel import Statement
 from ..reduction_passes import FullReduction, Pass, PassPlan
-from .blocks import Block, Line, for_head, texts
 
 __all__ = ["PARTIAL_SUM_TERMS", "ColumnLoops", "RowLoops", "RowTiles", "TileCopy"]
 

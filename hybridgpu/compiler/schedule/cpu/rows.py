@@ -15,7 +15,7 @@ from ..kernel import CWriter, Pointer, address, variables_of
 from ..reduction_passes import Accumulator, FullReduction, PassPlan
 from ..runtime_args import dynamic_row, dynamic_transposed
 from ..scalar import Scalar, ScalarProgram, Store
-from .blocks import LoopFields
+from .loop_nests import LoopFields
 from .nontemporal_stores import (
     is_contiguous,
     is_line_aligned,

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import ClassVar
 
 from ....core.dataclass import dataclass
-from ..cpu.blocks import Line
+from ..blocks import Line
 from ..kernel import FlatFields, Statement, TemplateFields, address
 from ..prologue import Loader
 

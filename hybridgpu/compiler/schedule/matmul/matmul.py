@@ -22,8 +22,8 @@ from ...passes.fuse.group import Group, label
 from ...passes.materialize import as_strided, matrix_strides
 from ...primitives.views import strip_views
 from ...target import Target
+from ..blocks import Line
 from ..choice import MatmulChoice
-from ..cpu.blocks import Line
 from ..cuda.index_type import index_type
 from ..in_place import in_place_pairs
 from ..index_set_splitting import outer_breakpoint_axis

@@ -1,15 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""C blocks as data: the loops of the CPU's kernels, which ``templates/cpu/loops.j2`` prints."""
+"""C blocks as data: loops and conditions with what is inside, which ``templates/nests.j2`` prints."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import ClassVar, Union
+from typing import Union
 
-from ....core.dataclass import dataclass
-from ..kernel import TemplateFields
+from ...core.dataclass import dataclass
 
-__all__ = ["Block", "Line", "LoopFields", "for_head", "texts"]
+__all__ = ["Block", "Line", "for_head", "texts"]
 
 Line = Union[str, "Block"]  #: a line of C text as it is, or a block
 
@@ -42,24 +41,3 @@ def for_head(var: str, begin: str, end: str, step: int | str = 1) -> str:
 def texts(statements: Iterable[object]) -> list[str]:
     """Statements, buffers and calls as lines."""
     return [str(s) for s in statements]
-
-
-@dataclass(frozen=True, kw_only=True)
-class LoopFields(TemplateFields):
-    """A kernel of loops on the CPU.
-
-    Attributes:
-        lines: the body of its function.
-        nontemporal: the body of one that may store past the caches, if that may be faster.
-        extents: parameters behind those of the range that its outermost loop runs over.
-    """
-
-    template: ClassVar[str] = "cpu/loops.j2"
-    lines: Sequence[Line]
-    nontemporal: Sequence[Line] | None = None
-    extents: Sequence[str] = ()
-
-    @property
-    def body(self) -> Sequence[Line]:
-        """What is printed: results that are written over operands are in the caches already."""
-        return self.lines if self.nontemporal is None or any(p.aliased for p in self.pointers) else self.nontemporal

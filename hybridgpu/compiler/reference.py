@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..core.dtypes import DType, bf16, f16, f32, f64
+from ..core.float_errors import IGNORED, ignore_errors, restore_errors
 from .ir.graph import Graph, Node, Primitive
 from .ir.types import TensorType, tensor_type
 
@@ -54,6 +55,20 @@ class _Holding(NamedTuple):
 
 
 _STORED = _Holding(False, (bf16,))
+
+
+class Single(NamedTuple):
+    """A graph of one primitive.
+
+    Attributes:
+        evaluate: as the primitive's; its result may have its axes in another order in memory.
+        operands: for each, the position of an argument, or a constant.
+    """
+
+    evaluate: Callable[..., Any]
+    operands: list[Any]
+    params: Any
+    type: TensorType
 
 
 class Interpreter:
@@ -121,23 +136,38 @@ class Interpreter:
         for (k, held), a in zip(self._inputs, arrays, strict=True):
             env[k] = a if held is None else a.astype(held)
         xp = self._xp
-        with np.errstate(all="ignore"):
+        results = []
+        token = ignore_errors(IGNORED)
+        try:
             for run, inputs, params, out, target in self._steps:
                 env[target] = run(xp, [env[k] for k in inputs], params, out)
-        results = []
-        for k, copy, rounded in zip(self._outputs, self._copy, self._rounded, strict=True):
-            y = env[k]
-            if rounded is not None:
-                with np.errstate(over="ignore"):
+            for k, copy, rounded in zip(self._outputs, self._copy, self._rounded, strict=True):
+                y = env[k]
+                if rounded is not None:
                     y = xp.asarray(y).astype(rounded, order="C")
-            elif copy:
-                y = xp.array(y, order="C")
-            elif not isinstance(y, xp.ndarray):  # NumPy returns scalars for shape ()
-                y = xp.asarray(y)
-            elif not y.flags.c_contiguous:
-                y = xp.ascontiguousarray(y)
-            results.append(y)
+                elif copy:
+                    y = xp.array(y, order="C")
+                elif not isinstance(y, xp.ndarray):  # NumPy returns scalars for shape ()
+                    y = xp.asarray(y)
+                elif not y.flags.c_contiguous:
+                    y = xp.ascontiguousarray(y)
+                results.append(y)
+        finally:
+            restore_errors(token)
         return results
+
+    @property
+    def single(self) -> Single | None:
+        """The one primitive that this is, for callers that repeat it; None where there are several, or the result of one
+        is not yet that of a call."""
+        if len(self._steps) != 1 or any(held for _, held in self._inputs) or any(self._copy) or any(self._rounded):
+            return None
+        run, inputs, params, out, target = self._steps[0]
+        if self._outputs != [target] or not out.shape:
+            return None
+        position = {k: n for n, (k, _) in enumerate(self._inputs)}
+        operands = [position[k] if k in position else self._start[k] for k in inputs]
+        return Single(run, operands, params, out)
 
 
 def _scalars(graph: Graph) -> set[Node]:

@@ -33,11 +33,19 @@ class Namespace(PackageModule):
         apply: (operator, spelled name, Bound) -> result.
         module: 'ndarray' or 'symbol', for ``__module__`` and messages.
         full_name: of the module, where that is another one.
+        repeated: as for ``make_function``.
     """
 
-    def __init__(self, name: str, apply: Callable[..., Any], module: str, full_name: str = "") -> None:
+    def __init__(
+        self,
+        name: str,
+        apply: Callable[..., Any],
+        module: str,
+        full_name: str = "",
+        repeated: Callable[[Callable[..., Any]], Callable[..., Any]] | None = None,
+    ) -> None:
         super().__init__(full_name or f"hybridgpu.{module}" + (f".{name}" if name else ""))
-        self._name, self._apply, self._module = name, apply, module
+        self._name, self._apply, self._module, self._repeated = name, apply, module, repeated
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
@@ -54,7 +62,7 @@ class Namespace(PackageModule):
             # with the name alone: Python would add its own guess
             raise AttributeError(f"{text}; did you mean {near}?" if near else text, name=name)
         spelled = f"_{self._name}_{name}" if self._name in ("np", "npi", "npx") else name
-        function = make_function(op, spelled, self._apply, self.__name__)
+        function = make_function(op, spelled, self._apply, self.__name__, self._repeated)
         setattr(self, name, function)
         return function
 

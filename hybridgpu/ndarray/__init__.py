@@ -18,6 +18,7 @@ from .creation import *
 from .creation import __all__ as _creation
 from .late_bindings import late
 from .ndarray import NDArray
+from .plans import with_plans
 from .serialization import load, load_frombuffer, save
 
 if TYPE_CHECKING:  # stubs, made from the records
@@ -30,15 +31,15 @@ if TYPE_CHECKING:  # stubs, made from the records
 
     np, npx = numpy, numpy_extension
 else:
-    contrib = Namespace("contrib", apply_function, "ndarray")
+    contrib = Namespace("contrib", apply_function, "ndarray", repeated=with_plans)
     for _module in (control_flow, updates):
         for _name in _module.__all__:
             setattr(contrib, _name, getattr(_module, _name))
     _zipfian = make_zipfian(random.uniform, lambda x, ctx: x.as_in_context(ctx or current_context()))
     for _name, _function in (("rand_zipfian", _zipfian),):
         setattr(contrib, _name, _function)
-    linalg = Namespace("linalg", apply_function, "ndarray")
-    image = Namespace("image", apply_function, "ndarray")
+    linalg = Namespace("linalg", apply_function, "ndarray", repeated=with_plans)
+    image = Namespace("image", apply_function, "ndarray", repeated=with_plans)
 late.register(
     __name__,
     {
@@ -52,9 +53,9 @@ late.register(
         ".versions": "before_write",
     },
 )
-_internal = Namespace("_internal", apply_function, "ndarray")
-op = Namespace("op", apply_function, "ndarray")
-_top = Namespace("", apply_function, "ndarray")
+_internal = Namespace("_internal", apply_function, "ndarray", repeated=with_plans)
+op = Namespace("op", apply_function, "ndarray", repeated=with_plans)
+_top = Namespace("", apply_function, "ndarray", repeated=with_plans)
 importable(contrib, linalg, image, _internal, op)
 __all__ = ["NDArray", "contrib", "image", "linalg", "load", "load_frombuffer", "op", "random", "save", *_creation]
 

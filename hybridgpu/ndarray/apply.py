@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
+import numpy as np
+
 from ..backends.device_errors import HostMemoryError, call_with_retry
 from ..backends.devices import device_of
 from ..backends.write_tracking import assign
@@ -32,6 +34,8 @@ from .binding_version import invalidate_bindings
 from .dynamic_attributes import DynamicCall, dynamic_call, dynamic_key
 from .late_bindings import late
 from .ndarray import NDArray, in_place_recorded, refuse_in_place, wrap
+from .plan_source import plan_of
+from .plans import forget_plans, noting
 from .tape import DifferentiableGraph, FunctionCall, Pullback, running_average, tracked
 from .versions import before_write, latest
 
@@ -151,6 +155,9 @@ def apply(
     """
     if autograd_state.state.trace is not None:
         return autograd_state.state.trace.apply(op, inputs, values, out, ctx, kind)
+    noted = noting.calls
+    if noted is not None:
+        noted.append(None)
     where = common_context(op, inputs) if inputs else given_or_current(ctx)
     if out is not None:
         first = first_target(out)
@@ -250,6 +257,15 @@ def apply(
             FunctionCall(function, inputs, wrapped, where, seed, hidden, in_backward, (op, values), numbers=numbers)
         elif op.eager_gradient is not None:
             _record_eager(op, values, inputs, wrapped, device)
+    if noted is not None and function is not None and out is None:
+        plain = not (numbers or function.draws or op.mutates or op.check_arrays)
+        if plain and inputs and device.xp is np:
+
+            def general(*arrays: NDArray) -> Any:
+                return apply(op, arrays, values, None, None, kind)
+
+            plan = plan_of(function, device, len(wrapped), where, kind or NDArray, general, (op, values))
+            noted[-1] = plan, inputs, written
     return written
 
 
@@ -276,6 +292,7 @@ def forget_graphs() -> None:
     """Drop the graphs of all operators: they were made under another policy of mixed precision."""
     for kept in (_graphs, _functions, _late_calls):
         kept.clear()
+    forget_plans()
     invalidate_bindings()  # functions that were traced on arrays are traced again
 
 

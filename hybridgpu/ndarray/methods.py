@@ -13,6 +13,7 @@ from ..hints.tracing import through_numpy
 from ..ops import OPERATORS
 from ..ops.functions import OperatorSignature, bind
 from ..ops.record import Operator
+from .plans import with_plans
 
 __all__ = ["attribute_error", "make_method", "method_names", "method_operator", "operator_methods"]
 
@@ -119,6 +120,7 @@ def make_method(name: str) -> Callable[..., Any] | None:
             through_numpy(error, name, "nd")
             raise
 
+    method = with_plans(method)
     method.__name__ = name
     method.__doc__ = op.docstring()
     method.__signature__ = OperatorSignature(op, False, method=True)  # type: ignore[attr-defined]

@@ -147,11 +147,15 @@ class DifferentiableGraph:
             return retry_after_oom(e, self._run, device, arrays)
 
     def _run(self, device: Device, arrays: Sequence[Any]) -> list[Any]:
+        return self.prepared(device)(*arrays)
+
+    def prepared(self, device: Device) -> Interpreter:
+        """What runs it on arrays of the device."""
         run = self._runs.get(device)
         if run is None:
             hook = as_function(device.library, device.xp)
             run = self._runs[device] = Interpreter(simplify(self.graph), device.xp, special=hook)
-        return run(*arrays)
+        return run
 
     def derivative(
         self, given: tuple[bool, ...], wanted: tuple[bool, ...]

@@ -18,6 +18,7 @@ from ..backends.devices import Device
 from ..core.name_table import GRAPH
 from ..ndarray import apply as eager
 from ..ndarray.binding_version import invalidate_bindings
+from ..ndarray.plans import suspend_plans
 from ..ndarray.tape import DifferentiableGraph
 from ..ops import OPERATORS
 from ..runtime.cached_op import CachedOp
@@ -40,7 +41,7 @@ scopes = _Scopes()
 
 
 class Hooks:
-    """Timing functions for one trace.
+    """Timing functions for one trace. Eager calls make no plans meanwhile.
 
     Args:
         trace: where times go.
@@ -75,12 +76,14 @@ class Hooks:
             old = getattr(owner, name)
             self._swaps.append((owner, name, old))
             setattr(owner, name, make(old))
+        suspend_plans(True)
         invalidate_bindings()
 
     def remove(self) -> None:
         """Put back what was there."""
         while self._swaps:
             setattr(*self._swaps.pop())
+        suspend_plans(False)
 
     def _function(self, old: Callable[..., Any]) -> Callable[..., Any]:
         def run(function: DifferentiableGraph, device: Device, arrays: Sequence[Any]) -> Any:

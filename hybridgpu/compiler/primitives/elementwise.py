@@ -65,6 +65,18 @@ def _formulas(rules: tuple[Formula, ...]) -> Callable[..., Sequence[Node | None]
     return vjp
 
 
+class ArrayFunction:
+    """An evaluation that is one function of the array module, with the operands as its arguments."""
+
+    __slots__ = ("name",)
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __call__(self, xp: Any, inputs: Sequence[Any], params: Params, out: TensorType) -> Any:
+        return getattr(xp, self.name)(*inputs)
+
+
 def _row(
     name: str,
     infer: Callable[..., TensorType],
@@ -74,13 +86,7 @@ def _row(
     cost: int,
     doc: str,
 ) -> None:
-    if isinstance(evaluate, str):
-        function = evaluate
-
-        def run(xp: Any, inputs: Sequence[Any], params: Params, out: TensorType) -> Any:
-            return getattr(xp, function)(*inputs)
-    else:
-        run = evaluate
+    run = ArrayFunction(evaluate) if isinstance(evaluate, str) else evaluate
     vjp = rules if isinstance(rules, str) else _formulas(rules)
     ROWS.append(Primitive(name, "elementwise", infer, run, vjp, expr, cost, doc))
 

@@ -17,6 +17,7 @@ from ...ops.numpy.application import short_name
 from ...ops.record import Operator
 from ..apply import apply, as_context, check_count, check_kind
 from ..ndarray import NDArray
+from ..plans import with_plans
 from .late_bindings import late
 
 __all__ = ["ArrayApplication"]
@@ -30,6 +31,11 @@ class ArrayApplication(Application):
     def __init__(self, array: type[NDArray]) -> None:
         self.array = array
 
+        def repeated(operator: str, /, *inputs: Any, **attributes: Any) -> Any:
+            return self._invoke(operator, inputs, attributes)
+
+        self._repeated = with_plans(repeated)
+
     def is_array(self, value: Any) -> bool:
         return isinstance(value, NDArray)
 
@@ -40,6 +46,13 @@ class ArrayApplication(Application):
         attributes: Mapping[str, Any] | None = None,
         out: Any = None,
         name: str | None = None,
+    ) -> Any:
+        if out is None:  # ``name`` is of nodes
+            return self._repeated(operator, *inputs, **(attributes or {}))
+        return self._invoke(operator, inputs, attributes, out)
+
+    def _invoke(
+        self, operator: str, inputs: Sequence[Any], attributes: Mapping[str, Any] | None, out: Any = None
     ) -> Any:
         op = registered(operator)
         if op is None:

@@ -21,6 +21,7 @@ from ...ops.numpy.members import Members, unsupported
 from ...ops.record import OPERATORS
 from ..apply import apply
 from ..ndarray import NDArray, of_np, wrap
+from ..plans import ARRAY_CLASSES, with_plans
 from .application import ArrayApplication
 from .late_bindings import late
 
@@ -208,6 +209,15 @@ class ndarray(Members, NDArray):  # type: ignore[misc]
     def __setitem__(self, key: Any, value: Any) -> None:
         late.set_item(self, key, value)
 
+    # -- arithmetic
+
+    __add__ = with_plans(Members.__add__)
+    __sub__ = with_plans(Members.__sub__)
+    __rsub__ = with_plans(Members.__rsub__)
+    __mul__ = with_plans(Members.__mul__)
+    __truediv__ = with_plans(Members.__truediv__)
+    __rtruediv__ = with_plans(Members.__rtruediv__)
+
     # -- in place
 
     def __radd__(self, other: Any) -> ndarray:
@@ -287,6 +297,7 @@ class ndarray(Members, NDArray):  # type: ignore[misc]
 
 
 ndarray._kind = ndarray
+ARRAY_CLASSES.add(ndarray)
 ndarray.__module__ = "hybridgpu.numpy"
 shown(ndarray)
 unsupported(ndarray)

@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Source of plans: the lines of a Python function that repeats an operator on arrays of given types.
+
+Types, shapes and what NumPy is to do are known when a plan is made, so nothing of that is asked at a call. The text says
+nothing of the operator but how many arrays it takes and gives, so that a few texts serve all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..backends.code_cache import code_of
+from ..core.autograd_state import ResultInfo
+from ..core.float_errors import IGNORED, ignore_errors, restore_errors
+from .plans import Plan
+from .tape import DifferentiableGraph, FunctionCall
+from .types import array_type
+
+if TYPE_CHECKING:
+    from ..backends.devices import Device
+    from ..compiler.reference import Single
+    from ..context import Context
+
+__all__ = ["plan_of"]
+
+_Call = Callable[..., Any]
+
+
+def plan_of(
+    function: DifferentiableGraph, device: Device, visible: int, ctx: Context, kind: type, general: _Call, operator: Any
+) -> Plan:
+    """The plan of an operator.
+
+    Args:
+        function: the operator on arrays of given types; it draws no random numbers.
+        visible: results that callers see.
+        kind: the class of the results.
+        general: makes the call in the usual way, recorded or not; where there is not enough memory, it tells of it.
+        operator: (record, attributes), for the recorded call.
+    """
+    interpreter = function.prepared(device)
+    count, results = len(function.graph.inputs), range(len(function.graph.outputs))
+    parameters = ", ".join(f"x{k}" for k in range(count))
+    types = [array_type(n.shape, n.dtype.np, ctx) for n in function.graph.outputs[:visible]]
+    names = {"new": object.__new__, "kind": kind, "general": general}
+    names |= {f"t{k}": t for k, t in enumerate(types)}
+    compute = [f"a{k} = x{k}._data" for k in range(count)]  # once: another thread may exchange it
+    single = interpreter.single
+    if single is not None:
+        names |= {"ignore_errors": ignore_errors, "restore_errors": restore_errors, "ignored": IGNORED}
+        compute += ["token = ignore_errors(ignored)", "try:", f"    d0 = {_evaluation(single, names)}"]
+        compute += [*_otherwise(parameters), "finally:", "    restore_errors(token)"]
+    else:
+        names["interpreter"] = interpreter
+        datas = ", ".join(f"a{k}" for k in range(count))
+        compute += ["try:", f"    {''.join(f'd{k}, ' for k in results)}= interpreter({datas})", *_otherwise(parameters)]
+    run = _define(parameters, [*compute, *_wrapping(visible, "None")], names)
+    names |= {"run": run, "FunctionCall": FunctionCall, "ResultInfo": ResultInfo}
+    names |= {"ctx": ctx, "function": function, "operator": operator, "types": types}
+    infos = [line for k in range(count) for line in _history(k)]
+    constant = " and ".join(f"i{k} is None" for k in range(count))
+    infos += [f"if {constant}:", f"    return run({parameters})"]
+    node = {
+        "inputs": f"[{', '.join(f'i{k}' for k in range(count))}]",
+        "types": "types",
+        "released": "False",
+        "arrays": f"[{', '.join(f'a{k}' for k in range(count))}]",
+        "ctx": "ctx",
+        "seed": "None",
+        "writes": "()",
+        "function": "function",
+        "operator": "operator",
+        "needs": "()",
+        "results": f"[{', '.join(f'd{k}' for k in results)}]",
+    }
+    recorded = ["node = new(FunctionCall)", *(f"node.{name} = {value}" for name, value in node.items())]
+    for k in range(visible):
+        recorded += [f"r{k} = new(ResultInfo)", f"r{k}.node = node", f"r{k}.index = {k}", f"r{k}.fresh = False"]
+    return Plan(run, _define(parameters, [*infos, *compute, *recorded, *_wrapping(visible, "r{}")], names))
+
+
+def _otherwise(parameters: str) -> list[str]:
+    return ["except Exception:", f"    return general({parameters})"]
+
+
+def _history(k: int) -> list[str]:
+    """Lines of ``autograd_state.history`` of argument k."""
+    return [
+        f"i{k} = x{k}._autograd",
+        f"if i{k} is not None and (i{k}.grad is None if i{k}.node is None else i{k}.node.released):",
+        f"    i{k} = None",
+    ]
+
+
+def _wrapping(visible: int, info: str) -> list[str]:
+    """Lines that make arrays of d0, d1 … and return them; ``info``: what they know of gradients."""
+    lines = []
+    for k in range(visible):
+        lines += [f"y{k} = new(kind)", f"y{k}._data = d{k}", f"y{k}._type = t{k}"]
+        lines += [f"y{k}._address = None", f"y{k}._autograd = {info.format(k)}"]
+    results = ", ".join(f"y{k}" for k in range(visible))
+    return [*lines, f"return {results}" if visible == 1 else f"return [{results}]"]
+
+
+def _define(parameters: str, lines: Sequence[str], names: dict[str, Any]) -> _Call:
+    """A function of these lines."""
+    text = f"def call({parameters}):\n" + "".join(f"    {line}\n" for line in lines)
+    scope = dict(names)
+    exec(code_of(text, "<plan>"), scope)
+    call: _Call = scope.pop("call")
+    return call
+
+
+def _evaluation(single: Single, names: dict[str, Any]) -> str:
+    """The expression of a primitive's result."""
+    evaluate, operands, params, type = single
+    names |= {f"c{k}": x for k, x in enumerate(operands) if not isinstance(x, int)}
+    given = ", ".join(f"a{x}" if isinstance(x, int) else f"c{k}" for k, x in enumerate(operands))
+    name = getattr(evaluate, "name", "")
+    if name:
+        names["compute"] = getattr(np, name)
+        return f"compute({given})"
+    names |= {"evaluate": evaluate, "np": np, "params": params, "type": type, "contiguous": np.ascontiguousarray}
+    return f"contiguous(evaluate(np, [{given}], params, type))"

@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Plans: how a function runs once more on arrays of types that it has met.
+
+The first call with given types and attributes finds out which operator it is, parses its attributes, checks and lowers it. If
+that was all it did, the call leaves a plan, which the next one finds by the types alone (they are interned). A plan holds
+no arrays. What a call depends on besides is part of the key, or ends all plans: tracing, the policy of mixed precision,
+the profiler.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from functools import wraps
+from operator import is_
+from typing import Any, NamedTuple, TypeVar
+
+from ..core.autograd_state import state, traces
+from ..util import _everywhere as np_everywhere
+from ..util import _flags as np_flags
+
+__all__ = ["ARRAY_CLASSES", "Plan", "forget_plans", "noting", "suspend_plans", "with_plans"]
+
+_Call = Callable[..., Any]
+_Function = TypeVar("_Function", bound=_Call)
+
+_LIMIT = 1024  #: plans of one function; beyond it all are dropped and made again
+_tables: list[dict[Any, Any]] = []  #: of all functions
+_suspended = [False]
+ARRAY_CLASSES: set[type] = set()  #: of nd and np
+#: classes of arguments that are part of a key as they are; equal ones of one class are the same
+_PLAIN = frozenset({str, int, bool, type(None)})
+
+
+class Plan(NamedTuple):
+    """A prepared call.
+
+    Attributes:
+        run: takes the arrays; the result, or a list where callers see several.
+        record: the same while gradients are recorded.
+    """
+
+    run: _Call
+    record: _Call
+
+
+class _Noting(threading.local):
+    """What the call that is being looked at did.
+
+    Attributes:
+        calls: (plan, its arrays, its result) of the operators that it applied, None for those that a plan cannot repeat;
+            None where nobody looks.
+    """
+
+    calls: list[tuple[Plan, Sequence[Any], Any] | None] | None = None
+
+
+noting = _Noting()
+
+
+def forget_plans() -> None:
+    """Drop all plans: functions find out anew what they do."""
+    for table in _tables:
+        table.clear()
+
+
+def suspend_plans(suspended: bool) -> None:
+    """Drop all plans, and make none until they are no longer suspended."""
+    _suspended[0] = suspended
+    forget_plans()
+
+
+def with_plans(function: _Function) -> _Function:
+    """The function, which does again what it did before with arguments of the same types.
+
+    Args:
+        function: what it does depends on types of arrays and on other arguments alone, as far as it applies operators.
+    """
+    plans: dict[Any, Plan | None] = {}
+    _tables.append(plans)
+
+    @wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if traces:
+            return function(*args, **kwargs)
+        key: list[Any] = [state.training, np_flags.shape or np_everywhere[0]]
+        arrays = []
+        for x in args:
+            kind = x.__class__
+            if kind in ARRAY_CLASSES:
+                key += kind, x._type.plain
+                arrays.append(x)
+            elif kind in _PLAIN or _is_plain(x):
+                key += kind, x
+            else:
+                return function(*args, **kwargs)
+        for name, x in kwargs.items():
+            kind = x.__class__
+            if kind in _PLAIN or _is_plain(x):
+                key += name, kind, x
+            else:
+                return function(*args, **kwargs)
+        known = tuple(key)
+        try:
+            plan = plans[known]
+        except KeyError:
+            return _first(plans, known, arrays, function, args, kwargs)
+        if plan is None:
+            return function(*args, **kwargs)
+        return plan.record(*arrays) if state.recording else plan.run(*arrays)
+
+    return call  # type: ignore[return-value]
+
+
+def _is_plain(x: Any) -> bool:
+    """Whether a value equals no other one of its class: 0.0 equals -0.0, and (1,) equals (True,)."""
+    kind = x.__class__
+    return (kind is float and x != 0) or (kind is tuple and all(e.__class__ is int for e in x))
+
+
+def _first(
+    plans: dict[Any, Plan | None],
+    key: Any,
+    arrays: Sequence[Any],
+    function: _Call,
+    args: Sequence[Any],
+    kwargs: dict[str, Any],
+) -> Any:
+    """Call a function, and keep the plan if it only applied one operator to the arrays."""
+    outer, noting.calls = noting.calls, []
+    try:
+        result = function(*args, **kwargs)
+        found = noting.calls
+    finally:
+        noting.calls = outer
+    if outer is not None:
+        outer += found
+    plan = None
+    if len(found) == 1 and found[0] is not None:
+        made, inputs, written = found[0]
+        if written is result and len(inputs) == len(arrays) and all(map(is_, inputs, arrays)):
+            plan = made
+    if plan is None and float in key:  # a number that varies
+        return result
+    if not _suspended[0]:
+        if len(plans) >= _LIMIT:
+            plans.clear()
+        plans[key] = plan
+    return result

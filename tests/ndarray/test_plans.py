@@ -1,0 +1,182 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Plans: what a function does again without looking anything up is what it did the first time."""
+
+import threading
+import warnings
+
+import numpy as np
+import pytest
+
+import hybridgpu as mx
+from hybridgpu import autograd, nd
+from hybridgpu.ndarray import apply as eager
+from hybridgpu.ndarray.late_bindings import late
+from hybridgpu.ndarray.plans import forget_plans
+
+A, B = np.array([[1.5, -2.0, 3.0]], "f"), np.array([[4.0, 0.0, -0.5]], "f")
+
+
+@pytest.fixture(autouse=True)
+def _anew():
+    forget_plans()
+
+
+@pytest.fixture
+def applied(monkeypatch):
+    """Names of the operators that were applied without a plan."""
+    names = []
+    whole = eager.apply
+
+    def apply(op, *args, **kwargs):
+        names.append(op.name)
+        return whole(op, *args, **kwargs)
+
+    monkeypatch.setattr(eager, "apply", apply)
+    monkeypatch.setattr(late, "apply", apply)
+    return names
+
+
+CALLS = {
+    "x + y": lambda m, x, y: x + y,
+    "x * 2": lambda m, x, y: x * 2,
+    "1 - x": lambda m, x, y: 1 - x,
+    "x / y": lambda m, x, y: x / y,
+    "-x": lambda m, x, y: -x,
+    "method": lambda m, x, y: x.sum(axis=1),
+    "function": lambda m, x, y: m.tanh(x),
+    "broadcasting": lambda m, x, y: x + y.reshape((3, 1)),
+    "attributes": lambda m, x, y: m.clip(x, -1.0, 1.0) if m is nd else m.clip(x, -1, 1),
+    "several results": lambda m, x, y: m.split(x, num_outputs=3, axis=1)[1] if m is nd else m.split(x, 3, axis=1)[1],
+}
+
+
+@pytest.mark.parametrize("module", [nd, mx.np], ids=["nd", "np"])
+@pytest.mark.parametrize("name", CALLS)
+def test_second_call_equals_first(name, module):
+    call, x, y = CALLS[name], module.array(A), module.array(B)
+    first, second = call(module, x, y), call(module, x, y)
+    assert type(second) is type(first)
+    assert second._type is first._type
+    np.testing.assert_array_equal(second.asnumpy(), first.asnumpy())
+    other = call(module, module.array(B), module.array(A))
+    forget_plans()
+    np.testing.assert_array_equal(other.asnumpy(), call(module, module.array(B), module.array(A)).asnumpy())
+
+
+@pytest.mark.parametrize("name", ["x + y", "x * 2", "function", "several results"])
+def test_second_recorded_call_has_gradients_of_first(name):
+    found = []
+    for _ in range(2):
+        x, y = nd.array(A), nd.array(B)
+        x.attach_grad()
+        with autograd.record():
+            z = (CALLS[name](nd, x, y) * nd.array(B[:, :1])).sum()
+        z.backward()
+        found.append(x.grad.asnumpy())
+    np.testing.assert_array_equal(*found)
+    assert found[0].any()
+
+
+def test_plans_are_used(applied):
+    x, y = nd.array(A), nd.array(B)
+    for _ in range(3):
+        nd.sigmoid(x * 2 + y)
+    assert len([n for n in applied if n in ("_mul_scalar", "broadcast_add", "sigmoid")]) == 3
+
+
+def test_equal_attributes_of_other_classes_are_apart():
+    x = nd.array([-1.0, 1.0])
+    results = [(x * v).asnumpy() for v in (0.0, -0.0, 0.0, -0.0)]
+    assert np.signbit(results[0]).tolist() == [True, False] == np.signbit(results[2]).tolist()
+    assert np.signbit(results[1]).tolist() == [False, True] == np.signbit(results[3]).tolist()
+    y = nd.array(A)
+    assert nd.sum(y, axis=1, keepdims=True).shape == (1, 1)
+    assert nd.sum(y, axis=1, keepdims=False).shape == (1,)
+
+
+def test_the_other_interface_is_refused_after_a_plan():
+    x, y = nd.array(A), mx.np.array(A)
+    nd.relu(x), nd.relu(x), x + x
+    with pytest.raises(TypeError, match="legacy operator"):
+        nd.relu(y)
+    with pytest.raises(TypeError):
+        x + y
+
+
+def test_released_graphs_are_constants():
+    x, y = nd.array(A), nd.array(B)
+    x.attach_grad()
+    for _ in range(2):
+        with autograd.record():
+            state = x * y
+        state.backward()
+        with autograd.record():
+            z = state + state
+        with pytest.raises(mx.MXNetError, match="not in a computational graph"):
+            z.backward()
+
+
+def test_training_is_part_of_the_key():
+    x = nd.ones((1, 100))
+    drop = [nd.Dropout(x, p=0.5).asnumpy() for _ in range(2)]
+    with autograd.train_mode():
+        dropped = [nd.Dropout(x, p=0.5).asnumpy() for _ in range(2)]
+    assert all((d == 1).all() for d in drop)
+    assert all((d == 0).any() for d in dropped)
+    assert (dropped[0] != dropped[1]).any()
+
+
+def test_policies_end_plans():
+    from hybridgpu.ops.precision import Policy, active, use
+
+    x, w = nd.ones((2, 3)), nd.ones((4, 3))
+    call = lambda: nd.FullyConnected(x, w, num_hidden=4, no_bias=True).dtype  # noqa: E731
+    assert [call(), call()] == [np.float32] * 2
+    before = active()
+    try:
+        from hybridgpu.core.dtypes import f16
+
+        use(Policy(f16, {"FullyConnected": f16}))
+        eager.forget_graphs()
+        assert [call(), call()] == [np.float16] * 2
+    finally:
+        use(before)
+        eager.forget_graphs()
+
+
+def test_no_warnings_of_numpy():
+    x = nd.array([0.0, -1.0, 3e38])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for _ in range(2):
+            x / nd.zeros(3), nd.sqrt(x), x * x
+    with pytest.warns(RuntimeWarning, match="divide by zero"):  # which others still get
+        np.ones(1) / np.zeros(1)
+
+
+def test_threads_have_modes_of_their_own():
+    x, found = nd.array(A), []
+    x.attach_grad()
+    nd.relu(x), nd.relu(x)
+    with autograd.record():
+        thread = threading.Thread(target=lambda: found.append(nd.relu(x)._autograd))
+        thread.start()
+        thread.join()
+        assert nd.relu(x)._autograd is not None
+    assert found == [None]
+
+
+def test_a_parameter_keeps_no_memory_alive():
+    import gc
+    import weakref
+
+    from hybridgpu.gluon import Parameter
+
+    p = Parameter("w", shape=(7, 3))
+    p.initialize()
+    for _ in range(2):
+        nd.relu(p.data())
+    data = weakref.ref(p.data()._data)
+    del p
+    gc.collect()
+    assert data() is None

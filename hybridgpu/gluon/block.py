@@ -99,7 +99,7 @@ class Block:
         self._empty_prefix = prefix == ""
         self._prefix, self._params = BlockScope.create(prefix, params, self._alias())
         self._name = self._prefix[:-1] if self._prefix.endswith("_") else self._prefix
-        self._scope = BlockScope(self)
+        self._scope: BlockScope | dict[str, int] = BlockScope(self)
         self._children: OrderedDict[str, Block] = OrderedDict()
         self._reg_params: dict[str, Parameter] = {}
         self._forward_hooks: OrderedDict[int, Any] = OrderedDict()
@@ -140,8 +140,14 @@ class Block:
             attribute_changed(self, name, existing, value)
 
     def __getstate__(self) -> dict[str, Any]:
-        """The attributes for copies and pickles: without the prepared call, and without what was traced through this object."""
-        return {k: v for k, v in self.__dict__.items() if k not in ("_hg_fast", "_hg_readers")}
+        """The attributes for copies and pickles: without the prepared call, and without what was traced through this object.
+
+        Of the name scope only the counters are among them: its class is no name for files.
+        """
+        state = {k: v for k, v in self.__dict__.items() if k not in ("_hg_fast", "_hg_readers")}
+        if isinstance(scope := state.get("_scope"), BlockScope):
+            state["_scope"] = scope._counter
+        return state
 
     # -- names
 
@@ -157,6 +163,8 @@ class Block:
 
     def name_scope(self) -> BlockScope:
         """Inside, new children and parameters get this block's prefix."""
+        if not isinstance(self._scope, BlockScope):  # counters, of a copy or a pickle
+            self._scope = BlockScope(self, self._scope)
         return self._scope
 
     # -- parameters

@@ -13,13 +13,17 @@ __all__ = ["BlockScope"]
 
 
 class BlockScope:
-    """The naming scope of one block."""
+    """The naming scope of one block.
+
+    Args:
+        counters: how many children without a name of their own there were, by the start of their names.
+    """
 
     _current = threading.local()
 
-    def __init__(self, block: Any) -> None:
+    def __init__(self, block: Any, counters: dict[str, int] | None = None) -> None:
         self._block = block
-        self._counter: dict[str, int] = {}
+        self._counter: dict[str, int] = {} if counters is None else counters
         self._outer: list[Any] = []
         self._managers: list[names.NameManager] = []
 

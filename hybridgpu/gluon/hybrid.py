@@ -46,6 +46,7 @@ from .parameter import DeferredInitializationError, Parameter, ParameterDict, sh
 from .pytree import check_contexts, first_array, flatten, formats_agree, kind_of_call, regroup
 
 if TYPE_CHECKING:
+    from ..runtime.reports.explain import Explanation
     from ..runtime.traced_calls import TracedCalls
 
 __all__ = ["HybridBlock"]
@@ -91,10 +92,10 @@ class HybridBlock(Block):
 
     def __getstate__(self) -> dict[str, Any]:
         """What copies and pickles hold: no programs, which are found again (or compiled) at their first call."""
-        state = self.__dict__ | {"_cached_op": None, "_hg_traced": None}
+        state = super().__getstate__() | {"_cached_op": None, "_hg_traced": None}
         if self.__dict__.get("_hg_traced") is not None:  # its graph is of one signature
             state["_cached_graph"] = None
-        for name in ("_hg_fast", "_hg_inner", "_hg_eager_because", "_hg_readers"):
+        for name in ("_hg_inner", "_hg_eager_because"):
             state.pop(name, None)
         if self._cached_op is not None:
             state["_hg_first"] = "first call of a copy"
@@ -537,7 +538,7 @@ class HybridBlock(Block):
         self.hybridize(True, backend, clear, static_alloc, static_shape, *bulk, **flags)
         self(x, *args)
 
-    def explain(self, *inputs: Any) -> Any:
+    def explain(self, *inputs: Any) -> Explanation:
         """What the compiled graph for these inputs consists of: kernels, library calls, refusals to fuse.
 
         Under ``autograd.record`` that is the forward and the backward program of a recorded call.

@@ -110,7 +110,18 @@ class Trainer:
         else:
             self._optimizer = opt.create(optimizer, param_dict=by_index, **arguments)
         self._updaters = [opt.get_updater(self._optimizer) for _ in self._contexts]
-        self._hg_steps = [TrainerSteps(self._params, k) for k in range(len(self._contexts))]
+        self._hg_steps = self._hg_new_steps()
+
+    def _hg_new_steps(self) -> list[TrainerSteps]:
+        return [TrainerSteps(self._params, k) for k in range(len(self._contexts))]
+
+    def __getstate__(self) -> dict[str, Any]:
+        """The attributes for copies and pickles: without compiled steps, which are found again at the first one."""
+        return {k: v for k, v in self.__dict__.items() if k != "_hg_steps"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._hg_steps = self._hg_new_steps()
 
     # -- the store
 

@@ -358,7 +358,7 @@ class NDArray(OperatorMethods):
         return self.copy()
 
     def __reduce__(self) -> Any:
-        return _restore, (self.asnumpy(), self.context)
+        return _restore, (self.asnumpy(), self.context, self._kind is not None)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Take the content of an array that MXNet pickled, ``{"handle": bytes}``; it comes to lie on the CPU."""
@@ -534,5 +534,5 @@ def _whole(data: Any) -> Any:
     return data
 
 
-def _restore(values: Any, ctx: Context) -> NDArray:
-    return wrap(device_of(ctx).from_host(values), ctx)
+def _restore(values: Any, ctx: Context, of_np: bool = False) -> NDArray:
+    return wrap(device_of(ctx).from_host(values), ctx, late.ndarray if of_np else None)

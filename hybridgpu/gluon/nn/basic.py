@@ -227,12 +227,22 @@ class HybridLambda(HybridBlock):
             assert getattr(nd_module, function, None) is not None and getattr(sym_module, function, None) is not None, (
                 f"Function name {function} is not found in symbol/ndarray."
             )
-            self._func: Any = partial(_by_name, function)  # which can be pickled
+            self._func: Any = partial(_by_name, function)
             self._func_name = function
         elif callable(function):
             self._func, self._func_name = function, function.__name__
         else:
             raise ValueError(f"Unrecognized function in lambda: {function} of type {type(function)}")
+
+    def __getstate__(self) -> dict[str, Any]:
+        """The attributes for copies and pickles: an operator is there by its name."""
+        state = super().__getstate__()
+        return state | {"_func": None} if isinstance(self._func, partial) and self._func.func is _by_name else state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        if self._func is None:
+            self._func = partial(_by_name, self._func_name)
 
     def hybrid_forward(self, F: Any, x: Any, *args: Any) -> Any:
         return self._func(F, x, *args)

@@ -164,9 +164,6 @@ class ndarray(Members, NDArray):  # type: ignore[misc]
         attributes = {"scalar": float(value), "begin": begin, "end": end, "step": step}
         return self._F.invoke("_npi_slice_assign_scalar", (self,), attributes, self)
 
-    def __reduce__(self) -> Any:
-        return _restore, (self.asnumpy(), self._type.ctx)
-
     # -- one element, and the elements in turn
 
     def __bool__(self) -> bool:
@@ -310,7 +307,3 @@ install_stubs(
 )
 ARRAYS = ArrayApplication(ndarray)
 ndarray._F = ARRAYS
-
-
-def _restore(values: Any, ctx: Context) -> NDArray:
-    return wrap(device_of(ctx).from_host(values), ctx, ndarray)

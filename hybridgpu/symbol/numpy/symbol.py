@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from operator import methodcaller
 from typing import Any, NoReturn
 
 import numpy as np
@@ -82,7 +83,7 @@ class _Symbol(Members, Symbol):  # type: ignore[misc]
         return Symbol(list(self._heads))
 
     def __reduce__(self) -> Any:
-        return _loaded, (self.tojson(),)
+        return methodcaller("as_np_ndarray"), (self.as_nd_ndarray(),)
 
     # -- indexing
 
@@ -216,12 +217,6 @@ class _Symbol(Members, Symbol):  # type: ignore[misc]
     def min(self, axis: Any = None, out: Any = None, keepdims: bool = False) -> Any:  # type: ignore[override]
         """The smallest element over axes, by default over all."""
         return _invoke("_np_min", self, axis=axis, keepdims=keepdims)
-
-
-def _loaded(text: str) -> _Symbol:
-    from .. import load_json
-
-    return _Symbol(load_json(text)._heads)
 
 
 def _invoke(operator: str, *inputs: Any, **attributes: Any) -> Any:

@@ -45,6 +45,8 @@ LINES = {
     "(1.0 - s) * sym.relu(s)": "symbol.symbol.Symbol",
     "sym.np.sum": "def (a: symbol.numpy.symbol._Symbol,",
     "gluon.Trainer({}, 'sgd').learning_rate": "float",
+    "gluon.nn.Dense(3).explain(a)": "runtime.reports.explain.Explanation",
+    "gluon.rnn.LSTM(3).explain(a)": "runtime.reports.explain.Explanation",
     "mx.optimizer.Adam(learning_rate=0.1)": "optimizer.adaptive.Adam",
     "nd.relu()": 'Missing positional argument "data" in call to "relu"',
     "nd.one_hot(a)": 'Missing positional argument "depth" in call to "one_hot"',

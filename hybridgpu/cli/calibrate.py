@@ -71,7 +71,7 @@ def _gpu(
     from ..backends.cuda import calibration, device_tables
     from ..compiler.target import cuda_target
 
-    opened = check_gpu()
+    opened = check_gpu("\nWrite --device cpu for the constants of this processor.")
     backend, store = opened.backend(), open_store()
     gpu, driver = backend.driver.gpu, backend.driver
     known = device_tables.known(gpu, store)

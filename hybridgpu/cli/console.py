@@ -33,8 +33,8 @@ def progress() -> Any:
     return Progress(*columns, TimeElapsedColumn(), console=Console(stderr=True), transient=True)
 
 
-def check_gpu() -> Any:
-    """The device of gpu(0); raises where it cannot be used, and the message says what was looked for."""
+def check_gpu(instead: str = "") -> Any:
+    """The device of gpu(0); raises where it cannot be used, and the message says what was looked for, and ``instead``."""
     from ..backends.devices import device_of
     from ..base import MXNetError
     from ..context import gpu
@@ -44,4 +44,4 @@ def check_gpu() -> Any:
         return device_of(gpu(0))
     except MXNetError as e:
         looked = "; ".join(f"{what}: {found}" for what, found in gpu_search())
-        raise click.ClickException(f"{str(e).splitlines()[0]} (looked for {looked})") from None
+        raise click.ClickException(f"{str(e).splitlines()[0]} (looked for {looked}){instead}") from None

@@ -92,6 +92,8 @@ def select(node: Node, target: Target) -> Selection:
         return Selection("library", _select_dot(node, target).reason)
     if node.prim.name == "conv_bias_act":
         return Selection("library", _select_conv(node, target).reason)
+    if node.prim.name in ("conv_backward_filter", "conv_backward_data"):  # of a convolution that was a library's
+        return Selection("library", "derivative of a convolution, from the layer's arrays as they lie")
     return Selection("library")
 
 

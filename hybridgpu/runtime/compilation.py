@@ -34,7 +34,7 @@ from ..core.dtypes import from_short
 from ..core.fork_safe_lock import Lock
 from ..core.name_table import NameTable
 from ..core.rng import next_state
-from ..core.settings import dump_folder, numeric_mode, text_of
+from ..core.settings import disabled_passes, dump_folder, numeric_mode, text_of
 from ..core.source_location import user_frame
 from ..ndarray.ndarray import NDArray, wrap
 from ..symbol.symbol import Symbol
@@ -432,6 +432,10 @@ def _reference(
 ) -> Compiled:
     """The graph run by NumPy, which is said once, with the reason (if there is one)."""
     global _warned
+    if disabled := disabled_passes():  # of which a compiler would have looked at the names
+        from ..compiler.pipeline import check_disabled
+
+        check_disabled(disabled)
     if why and not _warned:
         _warned = True
         warnings.warn(

@@ -40,7 +40,8 @@ def no_gpu():
 def test_without_a_gpu_it_says_what_was_looked_for_as_the_benchmark_does(no_gpu, tmp_path):
     found = run("--json", str(tmp_path / "out.json"))
     other = CliRunner().invoke(main, ["bench", "--device", "gpu"])
-    assert (found.exit_code, found.output) == (other.exit_code, other.output)
+    instead = "Write --device cpu for the constants of this processor.\n"
+    assert (found.exit_code, found.output) == (other.exit_code, other.output + instead)
     assert found.exit_code == 1 and "looked for" in found.output and not (tmp_path / "out.json").exists()
 
 

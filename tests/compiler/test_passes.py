@@ -89,6 +89,13 @@ def test_the_setting_is_refused_when_a_net_is_made(compiler, monkeypatch):
         normalised(monkeypatch, "materialize")
 
 
+@pytest.mark.parametrize("name, text", [("materialize", "required"), ("wellford", "Invalid Input: 'wellford'")])
+def test_the_setting_is_refused_without_a_compiler(name, text, monkeypatch):
+    monkeypatch.setattr("hybridgpu.backends.devices.HostDevice.backend", lambda self: None)
+    with pytest.raises(mx.MXNetError, match=text):
+        normalised(monkeypatch, name)
+
+
 def test_records_tell_what_passes_did(compiler, monkeypatch):
     passes = normalised(monkeypatch, "").passes
     program = compile_graph(build("dense"), CPU)

@@ -121,3 +121,17 @@ def test_a_rewritten_graph_keeps_its_selections():
     assert ready.sources == {new: product}
     assert selector.generates(product) and not select(new, CPU).generated
     assert selector(new) is selector(product)
+
+
+@pytest.mark.parametrize(
+    "primitive, node",
+    [
+        ("conv_backward_filter", conv("f32[64,32,58,58]", "f32[64,32,56,56]")),
+        ("conv_backward_data", conv("f32[8,64,28,28]", "f32[64,64,4,4]", base_dilate=(2, 2))),
+    ],
+)
+def test_derivatives_that_a_library_computes_say_why(primitive, node):
+    b = builder()
+    program = compile_graph(b.finish([node(b)], "derivative"), CUDA)
+    (step,) = [s for s in program.steps if isinstance(s, LibraryStep)]
+    assert step.primitive == primitive and "derivative of a convolution" in step.note

@@ -122,7 +122,7 @@ def test_without_a_compiler():
     [
         (1, "none", "  compiled  ", None),
         (0, "disk", "  from disk  ", "from disk: the program was in the cache on disk; the time went into reading and loading it"),
-        (0, "none", "  from memory  ", "from memory: no compiler ran, since its kernels were known; the time went into planning it"),
+        (0, "none", "  planned      ", "planned: its kernels were known, in this process or on disk, so no compiler ran; the time went into planning it"),
         (0, "background", "  not yet  ", None),
     ],
 )  # fmt: skip

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ... import ndarray, symbol
 from ...core import autograd_state
@@ -15,6 +15,9 @@ from ..hybrid import HybridBlock
 from ..parameter import Parameter
 from . import cells, combined
 from .sequence import is_tensor
+
+if TYPE_CHECKING:
+    from ...runtime.reports.explain import Explanation
 
 __all__ = ["GRU", "LSTM", "RNN"]
 
@@ -151,7 +154,7 @@ class _RNNLayer(HybridBlock):
     ) -> Any:
         return super().__call__(*self._hg_arguments(inputs, states, sequence_length), **kwargs)
 
-    def explain(self, inputs: Any, states: Any = None, sequence_length: Any = None) -> Any:
+    def explain(self, inputs: Any, states: Any = None, sequence_length: Any = None) -> Explanation:
         """See HybridBlock.explain; states that are left out are zeros, as in a call."""
         return super().explain(*self._hg_arguments(inputs, states, sequence_length))
 

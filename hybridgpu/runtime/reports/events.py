@@ -102,14 +102,14 @@ class CompileReport:
 _SOURCES = {
     "compiled": "compiled",
     "disk": "from disk",
-    "none": "from memory",
+    "none": "planned",
     "numpy": "for NumPy",
     "background": "not yet",
 }
 #: what the time was spent on where it was no compiler's
 _MEANINGS = {
     "disk": "the program was in the cache on disk; the time went into reading and loading it",
-    "none": "no compiler ran, since its kernels were known; the time went into planning it",
+    "none": "its kernels were known, in this process or on disk, so no compiler ran; the time went into planning it",
     "numpy": "no compiler ran; NumPy runs the graph operator by operator",
 }
 _report = CompileReport()

@@ -10,7 +10,7 @@ rounds, bytes in flight) is what the caller knows of it. All figures are estimat
 - :func:`read_seconds`, :func:`block_traffic_seconds`: traffic of few blocks, or of few bytes in flight;
 - :func:`gpu_kernel_seconds`, :func:`overlapped_seconds`, :func:`scatter_seconds`: what limits a kernel of a GPU: traffic,
   arithmetic, or waiting;
-- :func:`launch_seconds`, :func:`barrier_seconds`: starting kernels, and waiting for all blocks of one;
+- :func:`launch_seconds`, :func:`separate_launch_seconds`, :func:`barrier_seconds`: starting kernels, and waiting for all blocks of one;
 - :func:`library_product_seconds`, :func:`library_scatter_seconds`: libraries' calls;
 - :func:`node_operations`: scalar operations of a node.
 """
@@ -43,6 +43,7 @@ __all__ = [
     "round_trip_seconds",
     "scatter_seconds",
     "seconds",
+    "separate_launch_seconds",
 ]
 
 
@@ -62,7 +63,12 @@ def round_trip_seconds(target: Target, nbytes: float, resident: float) -> float:
 
 def launch_seconds(target: Target) -> float:
     """Starting one more kernel: in a CUDA graph, where programs run as one, else by itself."""
-    return target.gpu.graph_node_seconds if target.replayed else target.launch_seconds
+    return target.gpu.graph_node_seconds if target.replayed else separate_launch_seconds(target)
+
+
+def separate_launch_seconds(target: Target) -> float:
+    """Starting one more kernel by itself: what fusion saves, which does not know how programs will run."""
+    return target.device.launch_seconds
 
 
 def node_operations(node: Node) -> int:
@@ -138,7 +144,7 @@ def gpu_kernel_seconds(
     waited = read / min(1.0, blocks * in_flight / (many * gpu.product_bytes_in_flight))
     traffic = max(nbytes, waited) * target.byte_seconds / used
     busy = (max(cycles, cached / gpu.l1_cycle_bytes) + blocks * gpu.block_cycles) / (gpu.clock * many * at_work)
-    return target.launch_seconds + gpu.memory_seconds + max(traffic, busy, rounds * gpu.memory_seconds)
+    return separate_launch_seconds(target) + gpu.memory_seconds + max(traffic, busy, rounds * gpu.memory_seconds)
 
 
 def multiply_adds_per_cycle(gpu: GpuConstants, dtype: DType) -> int:
@@ -195,7 +201,7 @@ def library_product_seconds(target: Target, dtype: DType, nbytes: int, batch: in
     tiles = batch * -(-m // gpu.library_tile) * -(-n // gpu.library_tile) * max(1, k // gpu.library_depth)
     share = min(1.0, tiles / gpu.multiprocessors)
     arithmetic = batch * m * n * k / (rate * gpu.clock * gpu.multiprocessors * share)
-    return target.launch_seconds + gpu.library_seconds + max(nbytes * target.byte_seconds, arithmetic)
+    return separate_launch_seconds(target) + gpu.library_seconds + max(nbytes * target.byte_seconds, arithmetic)
 
 
 def library_scatter_seconds(target: Target, elements: int, nbytes: int) -> float:

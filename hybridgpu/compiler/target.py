@@ -99,10 +99,6 @@ class Target:
     def byte_seconds(self) -> float:
         return self.device.byte_seconds
 
-    @property
-    def launch_seconds(self) -> float:
-        return self.device.launch_seconds
-
     def with_numeric(self, numeric: str) -> Target:
         """The same machine in another numeric mode."""
         return self if numeric == self.numeric else replace(self, numeric=numeric)

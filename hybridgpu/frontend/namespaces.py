@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from types import ModuleType
 from typing import Any
@@ -14,7 +14,7 @@ from ..ops.functions import find, make_function, names_in
 from ..ops.record import OPERATORS
 from .module_aliases import PackageModule, borrowed
 
-__all__ = ["NUMPY_MODULES", "Functions", "Namespace", "importable"]
+__all__ = ["NUMPY_MODULES", "Functions", "Namespace", "importable", "sampler_lookup"]
 
 #: names of nd and sym under which NumPy's interface is found -> its package
 NUMPY_MODULES = {
@@ -222,3 +222,20 @@ def _closest(name: str, namespace: str, operators: int) -> str:
 
     found = difflib.get_close_matches(name, list(names_in(namespace)), 1, 0.8)
     return found[0] if found else ""
+
+
+def sampler_lookup(samplers: Mapping[str, Any], operators: Namespace, members: dict[str, Any]) -> Callable[[str], Any]:
+    """``__getattr__`` of ``nd.random`` and ``sym.random``: a sampler, else the function of an operator.
+
+    Args:
+        members: the globals of the module, which keep what was found.
+    """
+
+    def find_member(name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        found = samplers.get(name)
+        members[name] = value = found if found is not None else getattr(operators, name)
+        return value
+
+    return find_member

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ..frontend.namespaces import Namespace
+from ..frontend.namespaces import Namespace, sampler_lookup
 from ..hints.tracing import in_graph
 from ..ops import OPERATORS
 from ..ops.sample_like import make_samplers
@@ -35,14 +35,7 @@ _samplers = make_samplers(Symbol, "Symbol", _call)
 if TYPE_CHECKING:  # a stub, made from the records
     from .samplers import *  # noqa: F403
 else:
-
-    def __getattr__(name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        found = _samplers.get(name)
-        value = found if found is not None else getattr(_operators, name)
-        globals()[name] = value
-        return value
+    __getattr__ = sampler_lookup(_samplers, _operators, globals())
 
 
 def __dir__() -> list[str]:

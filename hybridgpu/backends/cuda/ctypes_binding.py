@@ -14,8 +14,18 @@ from ...core.fork_safe_lock import Lock
 from ..device_errors import DeviceError, retry_after_oom
 from .errors import FORKED, lost_by_fork
 
-__all__ = ["SUCCESS", "DeviceScope", "FailureCache", "ForeignBinding", "ForeignError", "LazyLibrary", "Opaque"]
+__all__ = [
+    "INT_MAX",
+    "SUCCESS",
+    "DeviceScope",
+    "FailureCache",
+    "ForeignBinding",
+    "ForeignError",
+    "LazyLibrary",
+    "Opaque",
+]
 
+INT_MAX = (1 << 31) - 1  #: extents, offsets, rows and distances of rows are int in these libraries
 SUCCESS = 0  #: what a function returns that did what it should
 _SMALLER = (
     "The GPU has no memory left for it: take a smaller batch; drop arrays, recorded graphs and results that are no longer "

@@ -27,7 +27,7 @@ from ...core.dtypes import f32
 from ...core.fork_safe_lock import Lock
 from ..library import TF32, AddressCall, Part, Prepared, Unsupported
 from . import cublaslt
-from .ctypes_binding import SUCCESS, DeviceScope, FailureCache, LazyLibrary
+from .ctypes_binding import INT_MAX, SUCCESS, DeviceScope, FailureCache, LazyLibrary
 from .cublaslt import Binding, CublasLtError, Descriptor, Heuristic, find, installed
 
 __all__ = ["ProductLibrary"]
@@ -35,7 +35,6 @@ __all__ = ["ProductLibrary"]
 WORKSPACE = 32 << 20  #: bytes an algorithm may use
 _ALIGNMENT = 16  #: bytes; more is of no use to any algorithm
 _PLANS = 8  #: ways of its operands in memory that a step remembers
-_LARGEST = (1 << 31) - 1  #: rows, columns, products and distances of rows that a call may have
 _FALLBACK = "CuPy's matmul"
 
 #: element type -> (cudaDataType_t of elements, cublasComputeType_t, cudaDataType_t of scale factors)
@@ -117,7 +116,7 @@ class ProductLibrary(LazyLibrary[Binding]):
         x, w = inputs[:2]
         if not out.size or not x.shape[-1]:
             return Unsupported(f"{_FALLBACK} (nothing is multiplied)")
-        if max(*x.shape, *w.shape, out.size // (out.shape[-1] * out.shape[-2])) > _LARGEST:
+        if max(*x.shape, *w.shape, out.size // (out.shape[-1] * out.shape[-2])) > INT_MAX:
             return Unsupported(f"{_FALLBACK} (more than 2^31 rows)")
         epilogue = [name for name, there in (("bias", primitive == "gemm_bias"), ("relu", params.get("relu"))) if there]
         return _Product(self, binding, out, x.shape[-1], tuple(epilogue), operator, part, tf32)
@@ -163,7 +162,7 @@ class _Product:
         self._problem = ""
         m, n = out.shape[-2:]
         result = None if part is None else matrices(out.shape, part.strides)
-        self._apart = part is not None and (result is None or result.leading > _LARGEST)
+        self._apart = part is not None and (result is None or result.leading > INT_MAX)
         if result is None or self._apart:
             result = Matrices(False, n, (out.size // (m * n), m * n))
         self._result, self._aligned = result, _ALIGNMENT if part is None else part.alignment
@@ -219,7 +218,7 @@ class _Product:
     def _laid_out(self, a: Any) -> tuple[Any, Matrices]:
         size = a.dtype.itemsize
         found = matrices(a.shape, [s // size for s in a.strides])
-        if found is None or found.leading > _LARGEST:
+        if found is None or found.leading > INT_MAX:
             a = self._copied(a)
             found = matrices(a.shape, [s // size for s in a.strides])
             assert found is not None
@@ -258,7 +257,7 @@ class _Product:
             if turned:
                 shape, steps = (*shape[:-2], *shape[:-3:-1]), [*steps[:-2], *steps[:-3:-1]]
             found = matrices(shape, steps)
-            if found is None or found.leading > _LARGEST:
+            if found is None or found.leading > INT_MAX:
                 return None
             lain.append(found)
         left, right = lain

@@ -21,10 +21,9 @@ from typing import Any
 
 from ...compiler.primitives.conv import exchanged_shapes, is_forward, padded
 from ...core.dataclass import dataclass
+from .ctypes_binding import INT_MAX
 
 __all__ = ["Form", "data_form", "form_of", "weights_form"]
-
-_LARGEST = (1 << 31) - 1  #: elements: extents and offsets are int in cuDNN
 
 
 @dataclass(frozen=True)
@@ -71,7 +70,7 @@ class Form:
             given: of the primitive's result, in elements.
             samples: its first extent.
         """
-        if self.kind == "filter" or given[0] * samples > _LARGEST:
+        if self.kind == "filter" or given[0] * samples > INT_MAX:
             return None
         return (*given[:2], *given[1:2] * (len(self.result) - len(given)), *given[2:])
 
@@ -234,6 +233,6 @@ def _grown(size: Sequence[int], before: Sequence[int], behind: Sequence[int]) ->
 
 def _small(form: Form) -> Form | str:
     """The form, unless cuDNN cannot count its elements."""
-    if max(prod(form.x), prod(form.w), prod(form.y)) > _LARGEST:
+    if max(prod(form.x), prod(form.w), prod(form.y)) > INT_MAX:
         return "more than 2^31 elements"
     return form

@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ...core.dataclass import dataclass
-from ..cost import seconds
+from ..cost import seconds, separate_launch_seconds
 from ..devices.cpu import CpuConstants
 from ..ir.graph import Node
 from ..ir.indexing import Var
@@ -123,7 +123,7 @@ def _refusal(
             if any(index for index in g.reads[n]):
                 return "already-stored", f"{label(n)} is in memory anyway, for what follows the product"
     # what it takes to store and read back, and to compute as it is loaded
-    kept, joined = target.launch_seconds, 0.0
+    kept, joined = separate_launch_seconds(target), 0.0
     dearest = _PrologueCost(0.0, "", "")
     for n in stored:
         members, read = producer.backward_slice(n)

@@ -23,8 +23,21 @@ __all__ = [
 ]
 
 
-class _Stack(RecurrentCell):
-    """What both kinds of stacks share: the states are those of all cells, one after the other."""
+class _CellContainer(RecurrentCell):
+    """Cells that have the states of all their children, one after the other."""
+
+    def state_info(self, batch_size: int = 0) -> list[dict[str, Any]]:
+        """Those of all cells."""
+        return [info for cell in self._children.values() for info in cell.state_info(batch_size)]  # type: ignore[attr-defined]
+
+    def begin_state(self, batch_size: int = 0, **kwargs: Any) -> list[Any]:  # type: ignore[override]
+        """Those of all cells."""
+        assert not self._modified, _CALLED_DIRECTLY
+        return [s for cell in self._children.values() for s in cell.begin_state(batch_size=batch_size, **kwargs)]  # type: ignore[attr-defined]
+
+
+class _Stack(_CellContainer):
+    """What both kinds of stacks share."""
 
     def __repr__(self) -> str:
         lines = [f"({name}): {indent(repr(cell), 2)}" for name, cell in self._children.items()]
@@ -39,15 +52,6 @@ class _Stack(RecurrentCell):
 
     def __len__(self) -> int:
         return len(self._children)
-
-    def state_info(self, batch_size: int = 0) -> list[dict[str, Any]]:
-        """Those of all cells."""
-        return [info for cell in self._children.values() for info in cell.state_info(batch_size)]  # type: ignore[attr-defined]
-
-    def begin_state(self, batch_size: int = 0, **kwargs: Any) -> list[Any]:  # type: ignore[override]
-        """Those of all cells."""
-        assert not self._modified, _CALLED_DIRECTLY
-        return [s for cell in self._children.values() for s in cell.begin_state(batch_size=batch_size, **kwargs)]  # type: ignore[attr-defined]
 
     def __call__(self, inputs: Any, states: Any) -> Any:
         self._counter += 1
@@ -274,7 +278,7 @@ class ResidualCell(ModifierCell):
         return [F.elemwise_add(o, x) for o, x in zip(outputs, data, strict=True)], states
 
 
-class BidirectionalCell(HybridRecurrentCell):
+class BidirectionalCell(_CellContainer, HybridRecurrentCell):
     """Two cells over a sequence, the second one from its end; outputs lie side by side. It can only be unrolled.
 
     Args:
@@ -294,15 +298,6 @@ class BidirectionalCell(HybridRecurrentCell):
     def __repr__(self) -> str:
         cells = self._children
         return f"{type(self).__name__}(forward={cells['l_cell']}, backward={cells['r_cell']})"
-
-    def state_info(self, batch_size: int = 0) -> list[dict[str, Any]]:
-        """Those of both cells."""
-        return [info for cell in self._children.values() for info in cell.state_info(batch_size)]  # type: ignore[attr-defined]
-
-    def begin_state(self, batch_size: int = 0, **kwargs: Any) -> list[Any]:  # type: ignore[override]
-        """Those of both cells."""
-        assert not self._modified, _CALLED_DIRECTLY
-        return [s for cell in self._children.values() for s in cell.begin_state(batch_size=batch_size, **kwargs)]  # type: ignore[attr-defined]
 
     def unroll(
         self,

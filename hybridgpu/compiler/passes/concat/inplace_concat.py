@@ -18,7 +18,7 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from ....core.dataclass import dataclass
-from ...cost import seconds
+from ...cost import seconds, separate_launch_seconds
 from ...devices.gpu import GpuConstants
 from ...ir.graph import Builder, Graph, Node
 from ...ir.indexing import Expr, Index, const
@@ -226,7 +226,7 @@ def _candidates(
         for join in found:
             source = join.source()
             one, other = label_pair(source, join.stored)
-            small = seconds(target, join.saved_bytes) <= target.launch_seconds
+            small = seconds(target, join.saved_bytes) <= separate_launch_seconds(target)
             if target.resident != "never" and join.stored in readers and small:
                 reason = f"copying {one} into {other} as a step of one kernel takes less time than starting another"
                 refused.append(Refusal(source, join.stored, "concat", reason))

@@ -22,7 +22,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from math import prod
 
-from ...cost import read_seconds
+from ...cost import read_seconds, separate_launch_seconds
 from ...ir.graph import Node
 from ...ir.indexing import all_vars
 from ..reductions.reduction_splitting import ROWS_PER_BLOCK
@@ -163,7 +163,9 @@ def _is_faster(state: State, high: Group, low: Group, shared: Node) -> bool:
     both = {n for n in low.reads if n in high.reads or n in high.index_of}
     saved = sum(n.type.nbytes for n in both)
     target, blocks = state.target, [_busy_blocks(state, g, shared) for g in (high, low)]
-    separate = read_seconds(target, one, blocks[0]) + read_seconds(target, other, blocks[1]) + target.launch_seconds
+    separate = (
+        read_seconds(target, one, blocks[0]) + read_seconds(target, other, blocks[1]) + separate_launch_seconds(target)
+    )
     return read_seconds(target, one + other - saved, min(blocks)) < separate
 
 

@@ -15,7 +15,7 @@ from math import prod
 
 from ....core.dataclass import dataclass
 from ....core.dtypes import DType, f32
-from ...cost import round_trip_seconds, seconds
+from ...cost import round_trip_seconds, seconds, separate_launch_seconds
 from ...devices.cpu import CpuConstants
 from ...ir.graph import Node
 from ...primitives.views import SIMPLE_VIEWS
@@ -120,7 +120,7 @@ def pays_to_recompute_in_windows(node: Node, inputs: RecomputeInputs | None, exe
     more = (executions - node.size) * once + executions * CpuConstants.load_ops * (len(arrays) - 1)
     more -= (executions + node.size) * _conversion_ops(node.dtype)  # read, and rounded, where it is kept
     nbytes = node.type.nbytes
-    saved = round_trip_seconds(target, nbytes, nbytes * bucket_scale(node.shape)) + target.launch_seconds
+    saved = round_trip_seconds(target, nbytes, nbytes * bucket_scale(node.shape)) + separate_launch_seconds(target)
     return seconds(target, operations=more) <= saved
 
 

@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar
 
 from ....core.dataclass import dataclass
-from ...cost import seconds
+from ...cost import seconds, separate_launch_seconds
 from ...ir.graph import Node
 from ...passes.fuse.group import Group
 from ...target import Target
@@ -122,7 +122,7 @@ def _is_small(kernel: Kernel, target: Target) -> bool:
     """True for a walk in order that takes no longer than starting it."""
     if not isinstance(kernel.fields, MapFields) or _only_linear_part(kernel.fields) is None:
         return False
-    return seconds(target, kernel.bytes_read + kernel.bytes_written) <= target.launch_seconds
+    return seconds(target, kernel.bytes_read + kernel.bytes_written) <= separate_launch_seconds(target)
 
 
 def _only_linear_part(fields: MapFields) -> LinearPart | None:

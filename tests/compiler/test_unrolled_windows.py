@@ -9,6 +9,7 @@ from compiler.one_pass import run_pass
 
 import hybridgpu as mx
 from hybridgpu import autograd
+from hybridgpu.backends.cpu.backend import cpu_backend
 from hybridgpu.compiler.ir import tensor_type
 from hybridgpu.compiler.pipeline import compile_graph
 from hybridgpu.compiler.primitives import builder
@@ -162,15 +163,31 @@ def test_sums_of_what_goes_back(shape, kernel, stride, written):
 @pytest.mark.parametrize(
     ("kernel", "stride", "written"), [((3, 3), (2, 2), True), ((2, 2), (2, 2), False), ((5, 5), (1, 1), False)]
 )
-def test_first_maxima(kernel, stride, written):
+@pytest.mark.parametrize("kind", ["argmax", "argmin"])
+def test_first_extrema(kind, kernel, stride, written, compiler):
+    """Positions of maxima, beside which the maxima themselves need nothing of their own."""
     b = builder()
     x = b.input(tensor_type((2, 3, 16, 18), f32))
-    y = b.argmax(windowed(b, x, kernel, stride, (1, 1), -2.0), axes=(0, 1))
-    graph = b.finish([y])
-    made = run_pass("pooling_backward", graph, CPU)
-    assert ("argmax" not in {node.prim.name for node in made.nodes}) == written
+    over = windowed(b, x, kernel, stride, (1, 1), -2.0)
+    y, most = b.reduce(kind, over, (0, 1)), b.reduce(f"a{kind[3:]}", over, (0, 1))
+    assert y.dtype is i64
     rng = np.random.default_rng(0)
     values = rng.choice(np.array([np.nan, -np.inf, 0.0, -0.0, -2.0, 1.0], "f"), x.shape)
-    got, want = evaluate(made, [values])[0], evaluate(graph, [values])[0]
-    assert y.dtype is i64 and got.dtype == want.dtype
-    np.testing.assert_array_equal(got, want)
+    for outputs in ([y], [y, most]):
+        graph = b.finish(outputs)
+        program = compile_graph(graph, CPU)
+        forms = [k.choice["form"] for k in program.kernels]
+        assert len(outputs) == 2 or (forms == ["written out"]) == written
+        results = [np.empty(o.shape, o.dtype.np) for o in graph.outputs]
+        cpu_backend().load(program)([values], results)
+        for got, want in zip(results, evaluate(graph, [values]), strict=True):
+            np.testing.assert_array_equal(got, want)
+
+
+def test_what_is_searched_is_computed_once(compiler):
+    """What overlapping windows are searched in is in memory, if it is no single operation: each element lies in several."""
+    b = builder()
+    x, scale = b.input(tensor_type((2, 8, 56, 56), f32)), b.input(tensor_type((1, 8, 1, 1), f32))
+    y = b.max(x * b.broadcast(scale, x.shape) + 1.0, b.full(x.shape, 0, f32))
+    graph = b.finish([b.argmax(windowed(b, y, (3, 3), (2, 2), (1, 1), -2.0), axes=(0, 1))])
+    assert [k.kind for k in compile_graph(graph, CPU).kernels] == ["map", "reduce"]

@@ -1,317 +1,252 @@
-// graph windows_over_each_other (x0: f32[2,3,12,40], x1: f32[2,3,6,20]) -> (%112)
+// graph windows_over_each_other (x0: f32[2,3,12,40], x1: f32[2,3,6,20]) -> (%53)
 //   %2 = pad(x0) high=(0, 0, 1, 1) low=(0, 0, 1, 1) value=-1.0  f32[2,3,14,42]
 //   %3 = reshape(%2) shape=(1, 1, 2, 3, 14, 42)  f32[1,1,2,3,14,42]
 //   %4 = broadcast(%3) shape=(3, 3, 2, 3, 14, 42)  f32[3,3,2,3,14,42]
 //   %5 = unfold(%4) dilate=(1, 1) extent=(6, 20) stride=(2, 2)  f32[3,3,2,3,6,20]
-//   %6 = slice(%5) begin=(0, 0, 0, 0, 0, 0) end=(1, 1, 2, 3, 6, 20) step=(1, 1, 1, 1, 1, 1)  f32[1,1,2,3,6,20]
-//   %7 = reshape(%6) shape=(2, 3, 6, 20)  f32[2,3,6,20]
-//   %8 = slice(%5) begin=(0, 1, 0, 0, 0, 0) end=(1, 2, 2, 3, 6, 20) step=(1, 1, 1, 1, 1, 1)  f32[1,1,2,3,6,20]
-//   %9 = reshape(%8) shape=(2, 3, 6, 20)  f32[2,3,6,20]
-//   %10 = slice(%5) begin=(0, 2, 0, 0, 0, 0) end=(1, 3, 2, 3, 6, 20) step=(1, 1, 1, 1, 1, 1)  f32[1,1,2,3,6,20]
-//   %11 = reshape(%10) shape=(2, 3, 6, 20)  f32[2,3,6,20]
-//   %12 = slice(%5) begin=(1, 0, 0, 0, 0, 0) end=(2, 1, 2, 3, 6, 20) step=(1, 1, 1, 1, 1, 1)  f32[1,1,2,3,6,20]
-//   %13 = reshape(%12) shape=(2, 3, 6, 20)  f32[2,3,6,20]
-//   %14 = slice(%5) begin=(1, 1, 0, 0, 0, 0) end=(2, 2, 2, 3, 6, 20) step=(1, 1, 1, 1, 1, 1)  f32[1,1,2,3,6,20]
-//   %15 = reshape(%14) shape=(2, 3, 6, 20)  f32[2,3,6,20]
-//   %16 = slice(%5) begin=(1, 2, 0, 0, 0, 0) end=(2, 3, 2, 3, 6, 20) step=(1, 1, 1, 1, 1, 1)  f32[1,1,2,3,6,20]
-//   %17 = reshape(%16) shape=(2, 3, 6, 20)  f32[2,3,6,20]
-//   %18 = slice(%5) begin=(2, 0, 0, 0, 0, 0) end=(3, 1, 2, 3, 6, 20) step=(1, 1, 1, 1, 1, 1)  f32[1,1,2,3,6,20]
-//   %19 = reshape(%18) shape=(2, 3, 6, 20)  f32[2,3,6,20]
-//   %20 = slice(%5) begin=(2, 1, 0, 0, 0, 0) end=(3, 2, 2, 3, 6, 20) step=(1, 1, 1, 1, 1, 1)  f32[1,1,2,3,6,20]
-//   %21 = reshape(%20) shape=(2, 3, 6, 20)  f32[2,3,6,20]
-//   %22 = slice(%5) begin=(2, 2, 0, 0, 0, 0) end=(3, 3, 2, 3, 6, 20) step=(1, 1, 1, 1, 1, 1)  f32[1,1,2,3,6,20]
-//   %23 = reshape(%22) shape=(2, 3, 6, 20)  f32[2,3,6,20]
-//   %24 = max(%9, %7)  f32[2,3,6,20]
-//   %25 = max(%11, %24)  f32[2,3,6,20]
-//   %26 = max(%13, %25)  f32[2,3,6,20]
-//   %27 = max(%15, %26)  f32[2,3,6,20]
-//   %28 = max(%17, %27)  f32[2,3,6,20]
-//   %29 = max(%19, %28)  f32[2,3,6,20]
-//   %30 = max(%21, %29)  f32[2,3,6,20]
-//   %31 = max(%23, %30)  f32[2,3,6,20]
-//   %32 = ne(%21, %21)  bool[2,3,6,20]
-//   %33 = eq(%21, %31)  bool[2,3,6,20]
-//   %34 = select(%32, 7, 8)  i32[2,3,6,20]
-//   %35 = select(%33, 7, %34)  i32[2,3,6,20]
-//   %36 = ne(%19, %19)  bool[2,3,6,20]
-//   %37 = eq(%19, %31)  bool[2,3,6,20]
-//   %38 = select(%36, 6, %35)  i32[2,3,6,20]
-//   %39 = select(%37, 6, %38)  i32[2,3,6,20]
-//   %40 = ne(%17, %17)  bool[2,3,6,20]
-//   %41 = eq(%17, %31)  bool[2,3,6,20]
-//   %42 = select(%40, 5, %39)  i32[2,3,6,20]
-//   %43 = select(%41, 5, %42)  i32[2,3,6,20]
-//   %44 = ne(%15, %15)  bool[2,3,6,20]
-//   %45 = eq(%15, %31)  bool[2,3,6,20]
-//   %46 = select(%44, 4, %43)  i32[2,3,6,20]
-//   %47 = select(%45, 4, %46)  i32[2,3,6,20]
-//   %48 = ne(%13, %13)  bool[2,3,6,20]
-//   %49 = eq(%13, %31)  bool[2,3,6,20]
-//   %50 = select(%48, 3, %47)  i32[2,3,6,20]
-//   %51 = select(%49, 3, %50)  i32[2,3,6,20]
-//   %52 = ne(%11, %11)  bool[2,3,6,20]
-//   %53 = eq(%11, %31)  bool[2,3,6,20]
-//   %54 = select(%52, 2, %51)  i32[2,3,6,20]
-//   %55 = select(%53, 2, %54)  i32[2,3,6,20]
-//   %56 = ne(%9, %9)  bool[2,3,6,20]
-//   %57 = eq(%9, %31)  bool[2,3,6,20]
-//   %58 = select(%56, 1, %55)  i32[2,3,6,20]
-//   %59 = select(%57, 1, %58)  i32[2,3,6,20]
-//   %60 = ne(%7, %7)  bool[2,3,6,20]
-//   %61 = eq(%7, %31)  bool[2,3,6,20]
-//   %62 = select(%60, 0, %59)  i32[2,3,6,20]
-//   %63 = select(%61, 0, %62)  i32[2,3,6,20]
-//   %64 = cast(%63)  i64[2,3,6,20]
-//   %65 = copy(%64) no_recompute='window-position'  i64[2,3,6,20]
-//   %66 = eq(0, %65) always_recompute=True  bool[2,3,6,20]
-//   %67 = select(%66, x1, 0.0)  f32[2,3,6,20]
-//   %68 = eq(2, %65) always_recompute=True  bool[2,3,6,20]
-//   %69 = select(%68, x1, 0.0)  f32[2,3,6,20]
-//   %70 = eq(6, %65) always_recompute=True  bool[2,3,6,20]
-//   %71 = select(%70, x1, 0.0)  f32[2,3,6,20]
-//   %72 = eq(8, %65) always_recompute=True  bool[2,3,6,20]
-//   %73 = select(%72, x1, 0.0)  f32[2,3,6,20]
-//   %74 = eq(1, %65) always_recompute=True  bool[2,3,6,20]
-//   %75 = select(%74, x1, 0.0)  f32[2,3,6,20]
-//   %76 = eq(7, %65) always_recompute=True  bool[2,3,6,20]
-//   %77 = select(%76, x1, 0.0)  f32[2,3,6,20]
-//   %78 = eq(3, %65) always_recompute=True  bool[2,3,6,20]
-//   %79 = select(%78, x1, 0.0)  f32[2,3,6,20]
-//   %80 = eq(5, %65) always_recompute=True  bool[2,3,6,20]
-//   %81 = select(%80, x1, 0.0)  f32[2,3,6,20]
-//   %82 = eq(4, %65) always_recompute=True  bool[2,3,6,20]
-//   %83 = select(%82, x1, 0.0)  f32[2,3,6,20]
-//   %84 = add(0.0, %83)  f32[2,3,6,20]
-//   %85 = slice(%79) begin=(0, 0, 0, 1) end=(2, 3, 6, 20) step=(1, 1, 1, 1)  f32[2,3,6,19]
-//   %86 = pad(%85) high=(0, 0, 0, 1) low=(0, 0, 0, 0) value=0.0  f32[2,3,6,20]
-//   %87 = add(0.0, %86)  f32[2,3,6,20]
-//   %88 = add(%87, %81)  f32[2,3,6,20]
-//   %89 = reshape(%84) shape=(2, 3, 6, 20, 1)  f32[2,3,6,20,1]
-//   %90 = reshape(%88) shape=(2, 3, 6, 20, 1)  f32[2,3,6,20,1]
-//   %91 = concat(%89, %90) axis=4  f32[2,3,6,20,2]
-//   %92 = slice(%75) begin=(0, 0, 1, 0) end=(2, 3, 6, 20) step=(1, 1, 1, 1)  f32[2,3,5,20]
-//   %93 = pad(%92) high=(0, 0, 1, 0) low=(0, 0, 0, 0) value=0.0  f32[2,3,6,20]
-//   %94 = add(0.0, %93)  f32[2,3,6,20]
-//   %95 = add(%94, %77)  f32[2,3,6,20]
-//   %96 = slice(%67) begin=(0, 0, 1, 1) end=(2, 3, 6, 20) step=(1, 1, 1, 1)  f32[2,3,5,19]
-//   %97 = pad(%96) high=(0, 0, 1, 1) low=(0, 0, 0, 0) value=0.0  f32[2,3,6,20]
-//   %98 = add(0.0, %97)  f32[2,3,6,20]
-//   %99 = slice(%69) begin=(0, 0, 1, 0) end=(2, 3, 6, 20) step=(1, 1, 1, 1)  f32[2,3,5,20]
-//   %100 = pad(%99) high=(0, 0, 1, 0) low=(0, 0, 0, 0) value=0.0  f32[2,3,6,20]
-//   %101 = add(%98, %100)  f32[2,3,6,20]
-//   %102 = slice(%71) begin=(0, 0, 0, 1) end=(2, 3, 6, 20) step=(1, 1, 1, 1)  f32[2,3,6,19]
-//   %103 = pad(%102) high=(0, 0, 0, 1) low=(0, 0, 0, 0) value=0.0  f32[2,3,6,20]
-//   %104 = add(%101, %103)  f32[2,3,6,20]
-//   %105 = add(%104, %73)  f32[2,3,6,20]
-//   %106 = reshape(%95) shape=(2, 3, 6, 20, 1)  f32[2,3,6,20,1]
-//   %107 = reshape(%105) shape=(2, 3, 6, 20, 1)  f32[2,3,6,20,1]
-//   %108 = concat(%106, %107) axis=4  f32[2,3,6,20,2]
-//   %109 = reshape(%91) shape=(2, 3, 6, 1, 40)  f32[2,3,6,1,40]
-//   %110 = reshape(%108) shape=(2, 3, 6, 1, 40)  f32[2,3,6,1,40]
-//   %111 = concat(%109, %110) axis=3  f32[2,3,6,2,40]
-//   %112 = reshape(%111) shape=(2, 3, 12, 40)  f32[2,3,12,40]
+//   %6 = argmax(%5) axes=(0, 1)  i64[2,3,6,20]
+//   %7 = eq(0, %6) always_recompute=True  bool[2,3,6,20]
+//   %8 = select(%7, x1, 0.0)  f32[2,3,6,20]
+//   %9 = eq(2, %6) always_recompute=True  bool[2,3,6,20]
+//   %10 = select(%9, x1, 0.0)  f32[2,3,6,20]
+//   %11 = eq(6, %6) always_recompute=True  bool[2,3,6,20]
+//   %12 = select(%11, x1, 0.0)  f32[2,3,6,20]
+//   %13 = eq(8, %6) always_recompute=True  bool[2,3,6,20]
+//   %14 = select(%13, x1, 0.0)  f32[2,3,6,20]
+//   %15 = eq(1, %6) always_recompute=True  bool[2,3,6,20]
+//   %16 = select(%15, x1, 0.0)  f32[2,3,6,20]
+//   %17 = eq(7, %6) always_recompute=True  bool[2,3,6,20]
+//   %18 = select(%17, x1, 0.0)  f32[2,3,6,20]
+//   %19 = eq(3, %6) always_recompute=True  bool[2,3,6,20]
+//   %20 = select(%19, x1, 0.0)  f32[2,3,6,20]
+//   %21 = eq(5, %6) always_recompute=True  bool[2,3,6,20]
+//   %22 = select(%21, x1, 0.0)  f32[2,3,6,20]
+//   %23 = eq(4, %6) always_recompute=True  bool[2,3,6,20]
+//   %24 = select(%23, x1, 0.0)  f32[2,3,6,20]
+//   %25 = add(0.0, %24)  f32[2,3,6,20]
+//   %26 = slice(%20) begin=(0, 0, 0, 1) end=(2, 3, 6, 20) step=(1, 1, 1, 1)  f32[2,3,6,19]
+//   %27 = pad(%26) high=(0, 0, 0, 1) low=(0, 0, 0, 0) value=0.0  f32[2,3,6,20]
+//   %28 = add(0.0, %27)  f32[2,3,6,20]
+//   %29 = add(%28, %22)  f32[2,3,6,20]
+//   %30 = reshape(%25) shape=(2, 3, 6, 20, 1)  f32[2,3,6,20,1]
+//   %31 = reshape(%29) shape=(2, 3, 6, 20, 1)  f32[2,3,6,20,1]
+//   %32 = concat(%30, %31) axis=4  f32[2,3,6,20,2]
+//   %33 = slice(%16) begin=(0, 0, 1, 0) end=(2, 3, 6, 20) step=(1, 1, 1, 1)  f32[2,3,5,20]
+//   %34 = pad(%33) high=(0, 0, 1, 0) low=(0, 0, 0, 0) value=0.0  f32[2,3,6,20]
+//   %35 = add(0.0, %34)  f32[2,3,6,20]
+//   %36 = add(%35, %18)  f32[2,3,6,20]
+//   %37 = slice(%8) begin=(0, 0, 1, 1) end=(2, 3, 6, 20) step=(1, 1, 1, 1)  f32[2,3,5,19]
+//   %38 = pad(%37) high=(0, 0, 1, 1) low=(0, 0, 0, 0) value=0.0  f32[2,3,6,20]
+//   %39 = add(0.0, %38)  f32[2,3,6,20]
+//   %40 = slice(%10) begin=(0, 0, 1, 0) end=(2, 3, 6, 20) step=(1, 1, 1, 1)  f32[2,3,5,20]
+//   %41 = pad(%40) high=(0, 0, 1, 0) low=(0, 0, 0, 0) value=0.0  f32[2,3,6,20]
+//   %42 = add(%39, %41)  f32[2,3,6,20]
+//   %43 = slice(%12) begin=(0, 0, 0, 1) end=(2, 3, 6, 20) step=(1, 1, 1, 1)  f32[2,3,6,19]
+//   %44 = pad(%43) high=(0, 0, 0, 1) low=(0, 0, 0, 0) value=0.0  f32[2,3,6,20]
+//   %45 = add(%42, %44)  f32[2,3,6,20]
+//   %46 = add(%45, %14)  f32[2,3,6,20]
+//   %47 = reshape(%36) shape=(2, 3, 6, 20, 1)  f32[2,3,6,20,1]
+//   %48 = reshape(%46) shape=(2, 3, 6, 20, 1)  f32[2,3,6,20,1]
+//   %49 = concat(%47, %48) axis=4  f32[2,3,6,20,2]
+//   %50 = reshape(%32) shape=(2, 3, 6, 1, 40)  f32[2,3,6,1,40]
+//   %51 = reshape(%49) shape=(2, 3, 6, 1, 40)  f32[2,3,6,1,40]
+//   %52 = concat(%50, %51) axis=3  f32[2,3,6,2,40]
+//   %53 = reshape(%52) shape=(2, 3, 12, 40)  f32[2,3,12,40]
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC optimize("schedule-insns", "sched-pressure")
 #endif
 #include "cpu.h"
-#include "math_cpu_basic.h"
+#include "reduce.h"
 #include "chunks_cpu.h"
-HG_KERNEL max_ne_copy_6a1b96a3(const float* HG_RESTRICT x0, long long* HG_RESTRICT y0, const Index begin, const Index end) {
+HG_KERNEL argmax_9e67c4fa(const float* HG_RESTRICT x0, long long* HG_RESTRICT y0, const Index begin, const Index end) {
   for (Index i0 = begin; i0 < end; ++i0) {
-    const float v0 = hg::maximum((-1.0f), (-1.0f));
-    const float v1 = hg::maximum((-1.0f), v0);
+    const bool v0 = (-1.0f) != (-1.0f);
+    const bool v1 = (-1.0f) != (-1.0f);
     const bool v2 = (-1.0f) != (-1.0f);
-    const bool v3 = (-1.0f) != (-1.0f);
-    const bool v4 = (-1.0f) != (-1.0f);
-    const float v5 = x0[i0 * 480 + 41];
-    const float v6 = x0[i0 * 480 + 40];
-    const float v7 = x0[i0 * 480 + 1];
-    const float v8 = x0[i0 * 480];
-    const float v9 = hg::maximum((-1.0f), v1);
-    const float v10 = hg::maximum(v8, v9);
-    const float v11 = hg::maximum(v7, v10);
-    const float v12 = hg::maximum((-1.0f), v11);
-    const float v13 = hg::maximum(v6, v12);
-    const float v14 = hg::maximum(v5, v13);
-    const bool v15 = (-1.0f) == v14;
-    const bool v16 = (-1.0f) == v14;
-    const bool v17 = (-1.0f) == v14;
-    const bool v18 = (-1.0f) == v14;
-    const bool v19 = (-1.0f) != (-1.0f);
-    const bool v20 = v8 == v14;
-    const bool v21 = v8 != v8;
-    const bool v22 = v7 == v14;
-    const bool v23 = v7 != v7;
-    const bool v24 = (-1.0f) == v14;
-    const bool v25 = (-1.0f) != (-1.0f);
-    const bool v26 = v6 == v14;
-    const bool v27 = v6 != v6;
-    const int v28 = v27 ? 7 : 8;
-    const int v29 = v26 ? 7 : v28;
-    const int v30 = v25 ? 6 : v29;
-    const int v31 = v24 ? 6 : v30;
-    const int v32 = v23 ? 5 : v31;
-    const int v33 = v22 ? 5 : v32;
-    const int v34 = v21 ? 4 : v33;
-    const int v35 = v20 ? 4 : v34;
-    const int v36 = v19 ? 3 : v35;
-    const int v37 = v18 ? 3 : v36;
-    const int v38 = v4 ? 2 : v37;
-    const int v39 = v17 ? 2 : v38;
-    const int v40 = v3 ? 1 : v39;
-    const int v41 = v16 ? 1 : v40;
-    const int v42 = v2 ? 0 : v41;
-    const int v43 = v15 ? 0 : v42;
-    const long long v44 = (long long)v43;
-    y0[i0 * 120] = v44;
+    const float v3 = x0[i0 * 480];
+    const float v4 = x0[i0 * 480 + 1];
+    const float v5 = x0[i0 * 480 + 40];
+    const float v6 = x0[i0 * 480 + 41];
+    const float v7 = hg::Max<float>::merge((-1.0f), v3);
+    const float v8 = hg::Max<float>::merge(v7, v4);
+    const float v9 = hg::Max<float>::merge(v8, v5);
+    const float v10 = hg::Max<float>::merge(v9, v6);
+    const bool v11 = v5 != v5;
+    const int v12 = v11 ? 7 : 8;
+    const bool v13 = v5 == v10;
+    const int v14 = v13 ? 7 : v12;
+    const bool v15 = (-1.0f) != (-1.0f);
+    const int v16 = v15 ? 6 : v14;
+    const bool v17 = (-1.0f) == v10;
+    const int v18 = v17 ? 6 : v16;
+    const bool v19 = v4 != v4;
+    const int v20 = v19 ? 5 : v18;
+    const bool v21 = v4 == v10;
+    const int v22 = v21 ? 5 : v20;
+    const bool v23 = v3 != v3;
+    const int v24 = v23 ? 4 : v22;
+    const bool v25 = v3 == v10;
+    const int v26 = v25 ? 4 : v24;
+    const bool v27 = (-1.0f) != (-1.0f);
+    const int v28 = v27 ? 3 : v26;
+    const bool v29 = (-1.0f) == v10;
+    const int v30 = v29 ? 3 : v28;
+    const int v31 = v0 ? 2 : v30;
+    const bool v32 = (-1.0f) == v10;
+    const int v33 = v32 ? 2 : v31;
+    const int v34 = v1 ? 1 : v33;
+    const bool v35 = (-1.0f) == v10;
+    const int v36 = v35 ? 1 : v34;
+    const int v37 = v2 ? 0 : v36;
+    const bool v38 = (-1.0f) == v10;
+    const int v39 = v38 ? 0 : v37;
+    const long long v40 = (long long)v39;
+    y0[i0 * 120] = v40;
     HG_SIMD
     for (Index i2 = 1; i2 < 20; ++i2) {
-      const float v45 = x0[i0 * 480 + i2 * 2 + 41];
-      const float v46 = x0[i0 * 480 + i2 * 2 + 40];
-      const float v47 = x0[i0 * 480 + i2 * 2 + 39];
-      const float v48 = x0[i0 * 480 + i2 * 2 + 1];
-      const float v49 = x0[i0 * 480 + i2 * 2];
-      const float v50 = x0[i0 * 480 + i2 * 2 - 1];
-      const float v51 = hg::maximum(v50, v1);
-      const float v52 = hg::maximum(v49, v51);
-      const float v53 = hg::maximum(v48, v52);
-      const float v54 = hg::maximum(v47, v53);
-      const float v55 = hg::maximum(v46, v54);
-      const float v56 = hg::maximum(v45, v55);
-      const bool v57 = (-1.0f) == v56;
-      const bool v58 = (-1.0f) == v56;
-      const bool v59 = (-1.0f) == v56;
-      const bool v60 = v50 == v56;
-      const bool v61 = v50 != v50;
-      const bool v62 = v49 == v56;
-      const bool v63 = v49 != v49;
-      const bool v64 = v48 == v56;
-      const bool v65 = v48 != v48;
-      const bool v66 = v47 == v56;
-      const bool v67 = v47 != v47;
-      const bool v68 = v46 == v56;
-      const bool v69 = v46 != v46;
-      const int v70 = v69 ? 7 : 8;
-      const int v71 = v68 ? 7 : v70;
-      const int v72 = v67 ? 6 : v71;
-      const int v73 = v66 ? 6 : v72;
-      const int v74 = v65 ? 5 : v73;
-      const int v75 = v64 ? 5 : v74;
-      const int v76 = v63 ? 4 : v75;
-      const int v77 = v62 ? 4 : v76;
-      const int v78 = v61 ? 3 : v77;
-      const int v79 = v60 ? 3 : v78;
-      const int v80 = v4 ? 2 : v79;
-      const int v81 = v59 ? 2 : v80;
-      const int v82 = v3 ? 1 : v81;
-      const int v83 = v58 ? 1 : v82;
-      const int v84 = v2 ? 0 : v83;
-      const int v85 = v57 ? 0 : v84;
-      const long long v86 = (long long)v85;
-      y0[i0 * 120 + i2] = v86;
+      const float v41 = x0[i0 * 480 + i2 * 2 - 1];
+      const float v42 = x0[i0 * 480 + i2 * 2];
+      const float v43 = x0[i0 * 480 + i2 * 2 + 1];
+      const float v44 = x0[i0 * 480 + i2 * 2 + 39];
+      const float v45 = x0[i0 * 480 + i2 * 2 + 40];
+      const float v46 = x0[i0 * 480 + i2 * 2 + 41];
+      const float v47 = hg::Max<float>::merge((-1.0f), v41);
+      const float v48 = hg::Max<float>::merge(v47, v42);
+      const float v49 = hg::Max<float>::merge(v48, v43);
+      const float v50 = hg::Max<float>::merge(v49, v44);
+      const float v51 = hg::Max<float>::merge(v50, v45);
+      const float v52 = hg::Max<float>::merge(v51, v46);
+      const bool v53 = v45 != v45;
+      const int v54 = v53 ? 7 : 8;
+      const bool v55 = v45 == v52;
+      const int v56 = v55 ? 7 : v54;
+      const bool v57 = v44 != v44;
+      const int v58 = v57 ? 6 : v56;
+      const bool v59 = v44 == v52;
+      const int v60 = v59 ? 6 : v58;
+      const bool v61 = v43 != v43;
+      const int v62 = v61 ? 5 : v60;
+      const bool v63 = v43 == v52;
+      const int v64 = v63 ? 5 : v62;
+      const bool v65 = v42 != v42;
+      const int v66 = v65 ? 4 : v64;
+      const bool v67 = v42 == v52;
+      const int v68 = v67 ? 4 : v66;
+      const bool v69 = v41 != v41;
+      const int v70 = v69 ? 3 : v68;
+      const bool v71 = v41 == v52;
+      const int v72 = v71 ? 3 : v70;
+      const int v73 = v0 ? 2 : v72;
+      const bool v74 = (-1.0f) == v52;
+      const int v75 = v74 ? 2 : v73;
+      const int v76 = v1 ? 1 : v75;
+      const bool v77 = (-1.0f) == v52;
+      const int v78 = v77 ? 1 : v76;
+      const int v79 = v2 ? 0 : v78;
+      const bool v80 = (-1.0f) == v52;
+      const int v81 = v80 ? 0 : v79;
+      const long long v82 = (long long)v81;
+      y0[i0 * 120 + i2] = v82;
     }
     for (Index i1 = 1; i1 < 6; ++i1) {
-      const float v87 = x0[i0 * 480 + i1 * 80 + 41];
-      const float v88 = x0[i0 * 480 + i1 * 80 + 40];
-      const float v89 = x0[i0 * 480 + i1 * 80 + 1];
-      const float v90 = x0[i0 * 480 + i1 * 80];
-      const float v91 = x0[i0 * 480 + i1 * 80 - 39];
-      const float v92 = x0[i0 * 480 + i1 * 80 - 40];
-      const float v93 = hg::maximum(v92, (-1.0f));
-      const float v94 = hg::maximum(v91, v93);
-      const float v95 = hg::maximum((-1.0f), v94);
-      const float v96 = hg::maximum(v90, v95);
-      const float v97 = hg::maximum(v89, v96);
-      const float v98 = hg::maximum((-1.0f), v97);
-      const float v99 = hg::maximum(v88, v98);
-      const float v100 = hg::maximum(v87, v99);
-      const bool v101 = (-1.0f) == v100;
-      const bool v102 = (-1.0f) != (-1.0f);
-      const bool v103 = v92 == v100;
-      const bool v104 = v92 != v92;
-      const bool v105 = v91 == v100;
-      const bool v106 = v91 != v91;
-      const bool v107 = (-1.0f) == v100;
-      const bool v108 = (-1.0f) != (-1.0f);
-      const bool v109 = v90 == v100;
-      const bool v110 = v90 != v90;
-      const bool v111 = v89 == v100;
-      const bool v112 = v89 != v89;
-      const bool v113 = (-1.0f) == v100;
-      const bool v114 = (-1.0f) != (-1.0f);
-      const bool v115 = v88 == v100;
-      const bool v116 = v88 != v88;
-      const int v117 = v116 ? 7 : 8;
-      const int v118 = v115 ? 7 : v117;
-      const int v119 = v114 ? 6 : v118;
-      const int v120 = v113 ? 6 : v119;
-      const int v121 = v112 ? 5 : v120;
-      const int v122 = v111 ? 5 : v121;
-      const int v123 = v110 ? 4 : v122;
-      const int v124 = v109 ? 4 : v123;
-      const int v125 = v108 ? 3 : v124;
-      const int v126 = v107 ? 3 : v125;
-      const int v127 = v106 ? 2 : v126;
-      const int v128 = v105 ? 2 : v127;
-      const int v129 = v104 ? 1 : v128;
-      const int v130 = v103 ? 1 : v129;
-      const int v131 = v102 ? 0 : v130;
-      const int v132 = v101 ? 0 : v131;
-      const long long v133 = (long long)v132;
-      y0[i0 * 120 + i1 * 20] = v133;
+      const float v83 = x0[i0 * 480 + i1 * 80 - 40];
+      const float v84 = x0[i0 * 480 + i1 * 80 - 39];
+      const float v85 = x0[i0 * 480 + i1 * 80];
+      const float v86 = x0[i0 * 480 + i1 * 80 + 1];
+      const float v87 = x0[i0 * 480 + i1 * 80 + 40];
+      const float v88 = x0[i0 * 480 + i1 * 80 + 41];
+      const float v89 = hg::Max<float>::merge((-1.0f), v83);
+      const float v90 = hg::Max<float>::merge(v89, v84);
+      const float v91 = hg::Max<float>::merge(v90, v85);
+      const float v92 = hg::Max<float>::merge(v91, v86);
+      const float v93 = hg::Max<float>::merge(v92, v87);
+      const float v94 = hg::Max<float>::merge(v93, v88);
+      const bool v95 = v87 != v87;
+      const int v96 = v95 ? 7 : 8;
+      const bool v97 = v87 == v94;
+      const int v98 = v97 ? 7 : v96;
+      const bool v99 = (-1.0f) != (-1.0f);
+      const int v100 = v99 ? 6 : v98;
+      const bool v101 = (-1.0f) == v94;
+      const int v102 = v101 ? 6 : v100;
+      const bool v103 = v86 != v86;
+      const int v104 = v103 ? 5 : v102;
+      const bool v105 = v86 == v94;
+      const int v106 = v105 ? 5 : v104;
+      const bool v107 = v85 != v85;
+      const int v108 = v107 ? 4 : v106;
+      const bool v109 = v85 == v94;
+      const int v110 = v109 ? 4 : v108;
+      const bool v111 = (-1.0f) != (-1.0f);
+      const int v112 = v111 ? 3 : v110;
+      const bool v113 = (-1.0f) == v94;
+      const int v114 = v113 ? 3 : v112;
+      const bool v115 = v84 != v84;
+      const int v116 = v115 ? 2 : v114;
+      const bool v117 = v84 == v94;
+      const int v118 = v117 ? 2 : v116;
+      const bool v119 = v83 != v83;
+      const int v120 = v119 ? 1 : v118;
+      const bool v121 = v83 == v94;
+      const int v122 = v121 ? 1 : v120;
+      const bool v123 = (-1.0f) != (-1.0f);
+      const int v124 = v123 ? 0 : v122;
+      const bool v125 = (-1.0f) == v94;
+      const int v126 = v125 ? 0 : v124;
+      const long long v127 = (long long)v126;
+      y0[i0 * 120 + i1 * 20] = v127;
       HG_SIMD
       for (Index i2 = 1; i2 < 20; ++i2) {
-        const float v134 = x0[i0 * 480 + i1 * 80 + i2 * 2 - 41];
-        const float v135 = x0[i0 * 480 + i1 * 80 + i2 * 2 + 41];
-        const float v136 = x0[i0 * 480 + i1 * 80 + i2 * 2 + 40];
-        const float v137 = x0[i0 * 480 + i1 * 80 + i2 * 2 + 39];
-        const float v138 = x0[i0 * 480 + i1 * 80 + i2 * 2 + 1];
-        const float v139 = x0[i0 * 480 + i1 * 80 + i2 * 2];
-        const float v140 = x0[i0 * 480 + i1 * 80 + i2 * 2 - 1];
-        const float v141 = x0[i0 * 480 + i1 * 80 + i2 * 2 - 39];
-        const float v142 = x0[i0 * 480 + i1 * 80 + i2 * 2 - 40];
-        const float v143 = hg::maximum(v142, v134);
-        const float v144 = hg::maximum(v141, v143);
-        const float v145 = hg::maximum(v140, v144);
-        const float v146 = hg::maximum(v139, v145);
-        const float v147 = hg::maximum(v138, v146);
-        const float v148 = hg::maximum(v137, v147);
-        const float v149 = hg::maximum(v136, v148);
-        const float v150 = hg::maximum(v135, v149);
-        const bool v151 = v134 == v150;
-        const bool v152 = v134 != v134;
-        const bool v153 = v142 == v150;
-        const bool v154 = v142 != v142;
-        const bool v155 = v141 == v150;
-        const bool v156 = v141 != v141;
-        const bool v157 = v140 == v150;
-        const bool v158 = v140 != v140;
-        const bool v159 = v139 == v150;
-        const bool v160 = v139 != v139;
-        const bool v161 = v138 == v150;
-        const bool v162 = v138 != v138;
-        const bool v163 = v137 == v150;
-        const bool v164 = v137 != v137;
-        const bool v165 = v136 == v150;
-        const bool v166 = v136 != v136;
-        const int v167 = v166 ? 7 : 8;
-        const int v168 = v165 ? 7 : v167;
-        const int v169 = v164 ? 6 : v168;
-        const int v170 = v163 ? 6 : v169;
-        const int v171 = v162 ? 5 : v170;
-        const int v172 = v161 ? 5 : v171;
-        const int v173 = v160 ? 4 : v172;
-        const int v174 = v159 ? 4 : v173;
-        const int v175 = v158 ? 3 : v174;
-        const int v176 = v157 ? 3 : v175;
-        const int v177 = v156 ? 2 : v176;
-        const int v178 = v155 ? 2 : v177;
-        const int v179 = v154 ? 1 : v178;
-        const int v180 = v153 ? 1 : v179;
-        const int v181 = v152 ? 0 : v180;
-        const int v182 = v151 ? 0 : v181;
-        const long long v183 = (long long)v182;
-        y0[i0 * 120 + i1 * 20 + i2] = v183;
+        const float v128 = x0[i0 * 480 + i1 * 80 + i2 * 2 - 41];
+        const float v129 = x0[i0 * 480 + i1 * 80 + i2 * 2 - 40];
+        const float v130 = x0[i0 * 480 + i1 * 80 + i2 * 2 - 39];
+        const float v131 = x0[i0 * 480 + i1 * 80 + i2 * 2 - 1];
+        const float v132 = x0[i0 * 480 + i1 * 80 + i2 * 2];
+        const float v133 = x0[i0 * 480 + i1 * 80 + i2 * 2 + 1];
+        const float v134 = x0[i0 * 480 + i1 * 80 + i2 * 2 + 39];
+        const float v135 = x0[i0 * 480 + i1 * 80 + i2 * 2 + 40];
+        const float v136 = x0[i0 * 480 + i1 * 80 + i2 * 2 + 41];
+        const float v137 = hg::Max<float>::merge(v128, v129);
+        const float v138 = hg::Max<float>::merge(v137, v130);
+        const float v139 = hg::Max<float>::merge(v138, v131);
+        const float v140 = hg::Max<float>::merge(v139, v132);
+        const float v141 = hg::Max<float>::merge(v140, v133);
+        const float v142 = hg::Max<float>::merge(v141, v134);
+        const float v143 = hg::Max<float>::merge(v142, v135);
+        const float v144 = hg::Max<float>::merge(v143, v136);
+        const bool v145 = v135 != v135;
+        const int v146 = v145 ? 7 : 8;
+        const bool v147 = v135 == v144;
+        const int v148 = v147 ? 7 : v146;
+        const bool v149 = v134 != v134;
+        const int v150 = v149 ? 6 : v148;
+        const bool v151 = v134 == v144;
+        const int v152 = v151 ? 6 : v150;
+        const bool v153 = v133 != v133;
+        const int v154 = v153 ? 5 : v152;
+        const bool v155 = v133 == v144;
+        const int v156 = v155 ? 5 : v154;
+        const bool v157 = v132 != v132;
+        const int v158 = v157 ? 4 : v156;
+        const bool v159 = v132 == v144;
+        const int v160 = v159 ? 4 : v158;
+        const bool v161 = v131 != v131;
+        const int v162 = v161 ? 3 : v160;
+        const bool v163 = v131 == v144;
+        const int v164 = v163 ? 3 : v162;
+        const bool v165 = v130 != v130;
+        const int v166 = v165 ? 2 : v164;
+        const bool v167 = v130 == v144;
+        const int v168 = v167 ? 2 : v166;
+        const bool v169 = v129 != v129;
+        const int v170 = v169 ? 1 : v168;
+        const bool v171 = v129 == v144;
+        const int v172 = v171 ? 1 : v170;
+        const bool v173 = v128 != v128;
+        const int v174 = v173 ? 0 : v172;
+        const bool v175 = v128 == v144;
+        const int v176 = v175 ? 0 : v174;
+        const long long v177 = (long long)v176;
+        y0[i0 * 120 + i1 * 20 + i2] = v177;
       }
     }
   }
@@ -484,6 +419,6 @@ HG_KERNEL eq_select_copy_6af7e097(const long long* HG_RESTRICT x0, const float* 
   }
 }
 HG_EXPORT void run0(char* arena, const Index* e, char* const* w, char* input0, char* input1, char* output0) {
-  hg::in_chunks(e[1], e[2], [&](const Index begin, const Index end) { max_ne_copy_6a1b96a3((float*)input0, (long long*)(arena + e[0]), begin, end); });
+  hg::in_chunks(e[1], e[2], [&](const Index begin, const Index end) { argmax_9e67c4fa((float*)input0, (long long*)(arena + e[0]), begin, end); });
   hg::in_chunks(e[4], e[5], [&](const Index begin, const Index end) { eq_select_copy_6af7e097((long long*)(arena + e[3]), (float*)input1, (float*)output0, begin, end); });
 }

@@ -10,7 +10,6 @@ ALWAYS_RECOMPUTE = "always_recompute"  #: parameter of an elementwise node that 
 #: rule -> the sentence of the refusal
 NO_RECOMPUTE_REASONS = {
     "concat": "a concat of so many arrays is computed in steps",
-    "window-position": "each position of a window is compared with it",
     "uneven-extent": "the remainder of its extent would make positions for which no loop can be split",
     "own-extremum": "it is compared with its own extremum, and might have other bits where it is recomputed",
 }

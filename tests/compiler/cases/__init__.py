@@ -75,7 +75,7 @@ EXPECTED: dict[str, list[str]] = {
     "windows_apart": ["rows"],
     "wide_windows_apart": ["reduce"],
     "windows_over_the_border": ["map", "reduce"],  # on the CPU: its image fits into a cache
-    "windows_over_each_other": ["map", "map"],
+    "windows_over_each_other": ["reduce", "map"],
     "convolved": ["conv"],
     "convolved_line": ["conv"],
     "spread_line": ["conv"],

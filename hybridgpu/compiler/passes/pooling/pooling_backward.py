@@ -1,21 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pooling gradients on the CPU, unrolled: folds of small windows, and positions of first maxima.
+"""Pooling gradients on the CPU: folds of small windows, unrolled.
 
 An element of an image gets something from each window that it lies in. Which places of windows these are depends on
 its position modulo the stride alone: for every such remainder the sum is one of shifted arrays, without a division,
-and the sums are joined like the teeth of combs. The position of a window's maximum is found by as many comparisons as
-it has places. All of that are views and elementwise operators, of which loops are cut where a border is.
+and the sums are joined like the teeth of combs. All of that are views and elementwise operators, of which loops are cut
+where a border is. Where windows do not overlap, a fold is a view (:mod:`.disjoint_windows`).
+
+Why this stays a rewrite of the graph, while maxima, sums and positions of windows are unrolled by the schedule
+(``schedule/cpu/unrolled_windows.py``): a sum over a fold is a reduction whose loops step through the remainders of its
+*results*. An extent that is no multiple of the stride leaves some remainders one element short, so that the schedule would
+need stores under conditions; and what follows element by element (the derivatives of relu and of a normalisation) would be
+placed behind a reduction, in a kernel that reduces nothing else.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import reduce
 from itertools import product
 from math import prod
 from typing import TYPE_CHECKING
 
-from ....core.dtypes import bool_, i32
+from ....core.dtypes import bool_
 from ...ir.graph import Builder, Graph, Node
 from ...primitives import TABLE
 from ..canonicalize.simplify import simplify
@@ -29,21 +34,15 @@ __all__ = ["run"]
 
 _MAX_WINDOW = 32  #: places of a window, …
 _MAX_STRIDE = 4  #: … and its stride along an axis, up to which sums are written out
-_MAX_COMPARED, _MAX_NARROW_EXTENT = (
-    9,
-    3,
-)  #: places, or the extents, of windows that maxima are searched in by comparisons
 _MAX_PHASES = 8  #: remainders of all axes together
 
 
 def run(graph: Graph, ctx: PassContext) -> Graph:
-    """``graph`` with argmaxes and folds of small windows unrolled."""
-    if not any(_is_fold_sum(n) or _is_window_argmax(n) for n in graph.nodes):
+    """``graph`` with folds of small windows unrolled."""
+    if not any(_is_fold_sum(n) for n in graph.nodes):
         return graph
 
     def rule(b: Builder, node: Node, new: dict[Node, Node]) -> Node | None:
-        if _is_window_argmax(node):
-            return _unrolled_argmax(b, node, new[node.inputs[0]])
         if _is_fold_sum(node):
             return _unrolled_fold(b, node, new[node.inputs[0].inputs[0]], (0,) * node.ndim, node.shape)
         if _is_cropped_fold_sum(node):
@@ -69,18 +68,6 @@ def _is_fold_sum(node: Node) -> bool:
     return small and set(node.params["axes"]) == set(range(n)) and node.size > 0
 
 
-def _is_window_argmax(node: Node) -> bool:
-    """The position of the maximum among the places of windows."""
-    if node.prim.name != "argmax" or node.inputs[0].prim.name != "unfold":
-        return False
-    x = node.inputs[0]
-    n = len(x.params["extent"])
-    if all(k <= s for k, s in zip(x.shape[:n], x.params["stride"], strict=True)):
-        return False  # windows apart: their derivative is one kernel, with the maxima (see windows_apart)
-    small = 1 < prod(x.shape[:n]) <= _MAX_COMPARED or max(x.shape[:n]) <= _MAX_NARROW_EXTENT
-    return small and node.params["axes"] == tuple(range(n)) and node.size > 0
-
-
 def _at_offset_once(b: Builder, x: Node, k: tuple[int, ...], known: dict[tuple[Node, tuple[int, ...]], Node]) -> Node:
     """The elements of windows at offset ``k``, computed once for this offset alone."""
     if (x, k) not in known:
@@ -103,18 +90,6 @@ def _at_offset(b: Builder, x: Node, k: tuple[int, ...], known: dict[tuple[Node, 
         return b.broadcast(b.reshape(inner, inner.shape[n:]), rest)
     part = b.slice(x, (*k, *(0 for _ in rest)), (*(i + 1 for i in k), *rest))
     return b.reshape(part, rest)
-
-
-def _unrolled_argmax(b: Builder, node: Node, x: Node) -> Node:
-    """The position of the first of equal maxima, a NaN before all others."""
-    places = [_at_offset_once(b, x, k, {}) for k in product(*map(range, x.shape[: len(node.params["axes"])]))]
-    most = reduce(lambda most, here: b.max(here, most), places)
-    at = b.full(node.shape, len(places) - 1, i32)
-    for k, here in reversed(list(enumerate(places[:-1]))):
-        # a choice after the other makes vectors, where one with two reasons makes branches
-        for found in (b.ne(here, here), b.eq(here, most)) if here.dtype.is_float else (b.eq(here, most),):
-            at = b.select(found, b.full(node.shape, k, i32), at)
-    return b.apply(TABLE["copy"], (b.cast(at, node.dtype),), {NO_RECOMPUTE: "window-position"})
 
 
 def _unrolled_fold(b: Builder, node: Node, x: Node, begin: Sequence[int], shape: Sequence[int]) -> Node:

@@ -3,7 +3,8 @@
 
 Lanes are neighbouring windows. Where a window's elements are statements of one loop body rather than loops around it,
 what holds for one of them alone, such as that it lies in the padding, is a condition on the position of the window:
-loops are cut there (see :mod:`.loop_nests`), and the interior is free of tests. States stay in registers.
+loops are cut there (see :mod:`.loop_nests`), and the interior is free of tests. States stay in registers. The position
+of the first of equal maxima is found by comparisons with the maximum, which make vectors.
 """
 
 from __future__ import annotations
@@ -11,7 +12,11 @@ from __future__ import annotations
 from dataclasses import replace
 from math import prod
 
-from ...ir.indexing import ZERO, Expr, Var
+from ....core.dtypes import DType, bool_, i32
+from ...ir.graph import Node
+from ...ir.indexing import ZERO, Expr, Var, linearize, of_var
+from ...ir.types import tensor_type
+from ...primitives import builder
 from ..index_set_splitting import restrict
 from ..scalar import Scalar, ScalarProgram, Store
 
@@ -21,6 +26,11 @@ _WINDOW = 32  #: elements of a window, …
 _STEP = 4  #: … distance of windows, …
 _FEWEST = 4  #: … and their number along an axis, up to which and from which this pays
 _MOST = 160  #: values of a window: each is a statement for every piece of a loop
+_SEARCHED, _NARROW = (
+    9,
+    3,
+)  #: elements, or else extents, of windows that positions of extrema are found in by comparisons
+_EXTREMUM = {"argmax": "amax", "argmin": "amin"}
 
 
 def wants_unrolled_windows(program: ScalarProgram, rows: list[Var]) -> bool:
@@ -29,7 +39,10 @@ def wants_unrolled_windows(program: ScalarProgram, rows: list[Var]) -> bool:
     elements = prod(v.extent for v in reduced)
     if not rows or not reduced or elements > _WINDOW or rows[-1].extent < _FEWEST:
         return False
-    if any(r.node.prim.name not in ("sum", "amax", "amin") for r in program.reductions):
+    searched = any(r.node.prim.name in _EXTREMUM for r in program.reductions)
+    if any(r.node.prim.name not in ("sum", "amax", "amin", *_EXTREMUM) for r in program.reductions):
+        return False
+    if searched and (not _is_searched(program) or (elements > _SEARCHED and max(v.extent for v in reduced) > _NARROW)):
         return False
     after = _after(program)
     full = [s for s in program.scalars if s.vars & reduced and s not in after]
@@ -42,7 +55,7 @@ def wants_unrolled_windows(program: ScalarProgram, rows: list[Var]) -> bool:
         return False
     windows = [s for s in loads if s in full]
     # without tests, loads with one stride each make better vectors than a few in one loop
-    plain = not any(s.conditions for s in full)
+    plain = not searched and not any(s.conditions for s in full)
     return bool(windows) and all(_shares_lines(program, s.offset, rows[-1], plain) for s in windows if s.offset)
 
 
@@ -50,6 +63,19 @@ def _shares_lines(program: ScalarProgram, e: Expr, row: Var, plain: bool) -> boo
     """True if neighbouring windows have elements of one line of an array."""
     step, inner = e.coefficient(row), e.coefficient(program.reduced[-1])
     return 0 < step <= (1 if plain else _STEP) and 0 < inner < step * row.extent
+
+
+def _is_searched(program: ScalarProgram) -> bool:
+    """True if positions are those in order, of windows that overlap: others' derivatives are one kernel with the maxima."""
+    order = linearize([of_var(v) for v in program.reduced], [v.extent for v in program.reduced])
+    if any(r.position != order for r in program.reductions if r.node.prim.name in _EXTREMUM):
+        return False
+    loads = [
+        s.offset for s in program.scalars if s.op == "load" and s.offset is not None and s.vars & set(program.reduced)
+    ]
+    rows = [v for v in program.vars if v not in program.reduced]
+    steps = [(e.coefficient(w), e.coefficient(v), v.extent) for e in loads for v in program.reduced for w in rows]
+    return any(inner and step % inner == 0 and 0 < step < inner * extent for step, inner, extent in steps)
 
 
 def _after(program: ScalarProgram) -> set[Scalar]:
@@ -75,9 +101,18 @@ def unroll_windows(program: ScalarProgram) -> ScalarProgram:
         for r, store in zip(program.reductions, part.stores, strict=True):
             elements[r.result].append(store.value)
     made: dict[Scalar, Scalar] = {}
+    maxima: dict[tuple[str, tuple[Scalar, ...]], list[Scalar]] = {}
     for s in program.scalars:
         if s in elements:
-            states = _states(s, elements[s])
+            assert s.node is not None
+            found = elements[s]
+            kind = _EXTREMUM.get(s.node.prim.name, s.node.prim.name)
+            key = (kind, tuple(found))
+            if key not in maxima:
+                maxima[key] = _states(s.node if kind == s.node.prim.name else _node(kind, found[0].dtype), found)
+            states = maxima[key]
+            if kind != s.node.prim.name:
+                states = [*states, *_positions(s.node.dtype, found, states[-1])]
             scalars += states
             made[s] = states[-1]
         elif s in after:
@@ -89,15 +124,37 @@ def unroll_windows(program: ScalarProgram) -> ScalarProgram:
     return ScalarProgram(list(dict.fromkeys(scalars)), [], results, variables, [])
 
 
-def _states(result: Scalar, elements: list[Scalar]) -> list[Scalar]:
-    """The states of a reduction as it takes ``elements`` in, the result last."""
-    node = result.node
-    assert node is not None
+def _states(node: Node, elements: list[Scalar]) -> list[Scalar]:
+    """The states of the reduction ``node`` as it takes ``elements`` in, the result last."""
     if node.prim.name == "sum":  # which starts from +0
-        elements = [Scalar("const", result.dtype, value=0), *elements]
+        elements = [Scalar("const", node.dtype, value=0), *elements]
     state = elements[0]
     states = [state]
     for e in elements[1:]:
-        state = Scalar("compute", result.dtype, (state, e), node, vars=state.vars | e.vars)
+        state = Scalar("compute", node.dtype, (state, e), node, vars=state.vars | e.vars)
         states.append(state)
     return states
+
+
+def _positions(dtype: DType, elements: list[Scalar], extremum: Scalar) -> list[Scalar]:
+    """The position of the first of ``elements`` that is the ``extremum``, a NaN before all others; the result last."""
+    different, equal = (_node(kind, elements[0].dtype) for kind in ("ne", "eq"))
+    numbers = [Scalar("const", i32, value=k) for k in range(len(elements))]
+    made = [*numbers]
+    at = numbers[-1]
+    for number, e in reversed(list(zip(numbers[:-1], elements, strict=False))):
+        # a choice after the other makes vectors, where one with two reasons makes branches
+        for node, other in ((different, e), (equal, extremum)) if e.dtype.is_float else ((equal, extremum),):
+            found = Scalar("compute", bool_, (e, other), node, vars=e.vars | other.vars)
+            at = Scalar("compute", i32, (found, number, at), vars=found.vars | at.vars)
+            made += [found, at]
+    return [*made, Scalar("compute", dtype, (at,), _node("cast", i32, dtype), vars=at.vars)]
+
+
+def _node(kind: str, dtype: DType, target: DType | None = None) -> Node:
+    """An application of a primitive that stands for arithmetic which no operator asked for."""
+    b = builder()
+    x = b.input(tensor_type((2,), dtype))
+    if target is not None:
+        return b.cast(x, target)
+    return b.reduce(kind, x, (0,)) if kind in _EXTREMUM.values() else getattr(b, kind)(x, x)

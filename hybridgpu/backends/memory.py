@@ -3,11 +3,16 @@
 
 NumPy aligns to 16 bytes, and large arrays of its lie 16 bytes behind the start of a page: each 64-byte load then
 touches two cache lines, which halves the speed of kernels that work in the first-level cache.
+
+Arrays that begin at the same place of a page, as all large ones would, share few sets of that cache: a kernel that walks
+several of them throws its own lines out, and a load waits for a store to the same place of another page. BatchNorm's
+derivative over 8 x 512 x 2 x 2 took 55 us so, and 22 where they begin at different lines.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import count
 from math import prod
 from typing import Any
 
@@ -23,8 +28,13 @@ ALIGNMENT = 64  #: bytes: a cache line, and the widest vector
 _SMALL = 256  #: bytes from which it is worth the microsecond
 _PAGE = 2 << 20  #: bytes of a large page
 _LARGE = 4 << 20  #: bytes from which on NumPy asks the system for large pages
+_STAGGERED = 32 << 10  #: bytes from which on arrays begin at different places of a page, …
+_PLACES, _DISTANCE = 16, 256  #: … which are so many, so far apart
 _SLAB = 8 << 20  #: bytes that are cut up for what lasts
 _PIECE = 4 << 20  #: bytes of a piece at most
+
+
+_turn = count()
 
 
 def aligned_bytes(nbytes: int, make: Callable[..., np.ndarray] = np.empty) -> np.ndarray:
@@ -37,14 +47,15 @@ def aligned_bytes(nbytes: int, make: Callable[..., np.ndarray] = np.empty) -> np
         HostMemoryError: the system does not give so many.
     """
     alignment = ALIGNMENT if nbytes < _LARGE else _PAGE
+    place = next(_turn) % _PLACES * _DISTANCE if nbytes >= _STAGGERED else 0
     try:
-        raw = make(nbytes + alignment, np.uint8)
+        raw = make(nbytes + alignment + place, np.uint8)
     except MemoryError:
         instead = located_hint(
             "Take a smaller batch, or drop arrays, recorded graphs and results that are no longer needed."
         )
         raise HostMemoryError(f"Unable to allocate {nbytes / 2**30:,.1f} GiB of the host's memory\n{instead}") from None
-    skip = -raw.__array_interface__["data"][0] % alignment
+    skip = -raw.__array_interface__["data"][0] % alignment + place
     return raw[skip : skip + nbytes]
 
 

@@ -108,7 +108,7 @@ GRAPH_PASSES = (
         when=has("amax", "amin"),
         required="a maximum equals one of the values that it is compared with",
     ),
-    Pass("pooling_backward", "passes.pooling.pooling_backward", "cpu", when=has("fold", "unfold"), reorders=True),
+    Pass("pooling_backward", "passes.pooling_backward", "cpu", when=has("fold"), reorders=True),
     Pass(
         "two_stage_reductions",
         "passes.reductions.two_stage_reductions",

@@ -5,6 +5,11 @@ Fusion leaves operands of products in memory, since a product reads every elemen
 reductions computes such an operand for products alone, its work can be theirs: it is neither stored nor read back.
 Whether that pays is decided here, once for every reader of what the kernel stores: bytes and a start saved, against
 arithmetic repeated for each of a product's panels (on a GPU, for each thread that loads the element).
+
+Why this stays beside the merging of groups (``passes/fuse/match.py``): merged groups visit an array in one order, each element
+once. A product visits its operand in tiles, again and again, so that whether a prologue is possible and what it costs is known
+only with the product's configuration, which schedules choose. It is decided for all readers at once, since the array is
+stored or not; and the producer stays a group of its own, with loops of its own inside the product's.
 """
 
 from __future__ import annotations

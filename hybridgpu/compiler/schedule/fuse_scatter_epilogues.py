@@ -4,6 +4,10 @@
 Fusion leaves a table in memory, since it is complete only behind the last update. Then the kernel itself can go over
 its elements once more, or over those of them that a block owns, and store what an elementwise kernel would make of them:
 a gradient plus another one, scaled, or clipped.
+
+Why this stays beside the merging of groups (``passes/fuse/match.py``): the table is read in one order, but behind a barrier of
+the whole kernel or of the blocks that own its rows, and the domain of the updates is not that of the table. One group with two
+domains in turn would be a third kind of reduction over rows there, for one reader.
 """
 
 from __future__ import annotations

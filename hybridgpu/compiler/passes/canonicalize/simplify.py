@@ -22,10 +22,9 @@ from ...ir.graph import Builder, Graph, Node, to_scalar
 from ...ir.types import tensor_type
 from ...primitives import TABLE
 from ...primitives.views import SIMPLE_VIEWS
-from ..pooling import disjoint_windows
 from ..recompute_hints import NO_RECOMPUTE
 from ..rewrite import rewrite
-from . import conv_rewrites
+from . import conv_rewrites, disjoint_windows
 
 if TYPE_CHECKING:
     from ...pass_context import PassContext

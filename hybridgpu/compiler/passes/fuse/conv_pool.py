@@ -4,6 +4,10 @@
 A kernel of one element a thread loses nothing if neighbours are the elements of a window, which they reduce among
 themselves: what the convolution makes is then neither stored nor read back, and there is one start less. That holds for
 whatever is reduced over spatial axes, with elementwise work before and behind, as long as windows do not overlap.
+
+Why this stays beside the legality of merging (:mod:`.match`): that asks whether two domains visit one array in one order.
+Here the reductions are there, and what joins them is a product with loops of its own, whose elements a team of threads must
+share evenly. On the CPU windows are reduced by kernels of their own.
 """
 
 from __future__ import annotations

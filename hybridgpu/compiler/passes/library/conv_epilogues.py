@@ -5,6 +5,12 @@ cuDNN adds a bias and an array of the result's shape, and takes relu, in one cal
 normalisation whose statistics are constant) becomes part of a constant weight first, which the program's prelude then
 multiplies once. All that is done where it saves a kernel: where what reads the result takes it from memory anyway.
 A scaled weight is rounded once more, and cuDNN's relu makes 0 of NaN, so both are for the numeric mode 'fast' alone.
+
+Why this and the epilogues of products (:mod:`.gemm_epilogues`) stay beside fusion's own: a generated kernel takes any
+elementwise work behind it, by the rule of merging domains; a library takes one of a few forms in a fixed order, each with
+conditions of its own on types, layouts and NaN. That is a match of patterns. They share its parts (the sole reader, the
+repeated array, what is read from memory), and nothing else: a convolution folds a scale into its weight and adds a residual,
+a product does neither.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 
 A bias (and a relu) joins its product where it would otherwise be a kernel of its own: where what reads the sum takes
 it from memory anyway. Kernels that read it add the bias for nothing. Whether a library's relu keeps NaN is not
-documented, so it is used in the numeric mode 'fast' alone. (Convolutions: conv_epilogues.)
+documented, so it is used in the numeric mode 'fast' alone. (Convolutions: :mod:`.conv_epilogues`, which says why both stay.)
 """
 
 from __future__ import annotations

@@ -3,6 +3,9 @@
 
 Neighbouring threads share a window: each computes its elements, one after the other, and they exchange what they have
 reduced. What follows is computed by all of them, and the first one stores it.
+
+It is the schedule's half of ``passes/fuse/conv_pool.py``. Reductions elsewhere walk rows in passes; here a thread's loop is
+a convolution's, in whose template a window is one loop more.
 """
 
 from __future__ import annotations

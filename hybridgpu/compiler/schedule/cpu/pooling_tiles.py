@@ -4,6 +4,10 @@
 Windows that follow each other without a gap (a pooling with a stride as long as its window) make vectors of loads
 with a stride. Instead a tile of windows is turned first, row by row of theirs, and results go back in the same way.
 Where an image has few windows in a row, several rows of them share a tile.
+
+Why this stays beside the tiles of the map kernels (``schedule/transpose_tiling.py``): those turn two loops around a whole
+kernel, and only where nothing is reduced. Here a lane is a window, of which each row is turned before the loops that reduce
+it, so that tiles belong to the fields of a reduction (:mod:`.reduction_fields`), as those of short rows do (:mod:`.rows`).
 """
 
 from __future__ import annotations

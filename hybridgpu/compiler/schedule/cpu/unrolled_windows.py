@@ -5,6 +5,10 @@ Lanes are neighbouring windows. Where a window's elements are statements of one 
 what holds for one of them alone, such as that it lies in the padding, is a condition on the position of the window:
 loops are cut there (see :mod:`.loop_nests`), and the interior is free of tests. States stay in registers. The position
 of the first of equal maxima is found by comparisons with the maximum, which make vectors.
+
+This is the unrolling of any loops over what is reduced: a program in which they are statements, which the loop nests of map
+kernels then cut and order as they do others. Why it decides for itself where it pays: with longer windows, or far apart,
+states no longer fit registers, or lanes share no lines, and the walks of reductions (:mod:`.rows`) are faster.
 """
 
 from __future__ import annotations

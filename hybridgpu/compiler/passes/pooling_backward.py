@@ -4,7 +4,7 @@
 An element of an image gets something from each window that it lies in. Which places of windows these are depends on
 its position modulo the stride alone: for every such remainder the sum is one of shifted arrays, without a division,
 and the sums are joined like the teeth of combs. All of that are views and elementwise operators, of which loops are cut
-where a border is. Where windows do not overlap, a fold is a view (:mod:`.disjoint_windows`).
+where a border is. Where windows do not overlap, a fold is a view (:mod:`.canonicalize.disjoint_windows`).
 
 Why this stays a rewrite of the graph, while maxima, sums and positions of windows are unrolled by the schedule
 (``schedule/cpu/unrolled_windows.py``): a sum over a fold is a reduction whose loops step through the remainders of its
@@ -20,15 +20,15 @@ from itertools import product
 from math import prod
 from typing import TYPE_CHECKING
 
-from ....core.dtypes import bool_
-from ...ir.graph import Builder, Graph, Node
-from ...primitives import TABLE
-from ..canonicalize.simplify import simplify
-from ..recompute_hints import ALWAYS_RECOMPUTE, NO_RECOMPUTE
-from ..rewrite import rewrite
+from ...core.dtypes import bool_
+from ..ir.graph import Builder, Graph, Node
+from ..primitives import TABLE
+from .canonicalize.simplify import simplify
+from .recompute_hints import ALWAYS_RECOMPUTE, NO_RECOMPUTE
+from .rewrite import rewrite
 
 if TYPE_CHECKING:
-    from ...pass_context import PassContext
+    from ..pass_context import PassContext
 
 __all__ = ["run"]
 

@@ -34,6 +34,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from hybridgpu import sym
+from hybridgpu.backends import memory
 from hybridgpu.backends.cpu.backend import CpuProgram, address_of, cpu_backend
 from hybridgpu.cli.bench.timing import HostClock, Loop, compare
 from hybridgpu.compiler.ir import Graph, Node, tensor_type
@@ -176,13 +177,13 @@ def arguments(graph: Graph) -> list[np.ndarray]:
                 found[-1] -= n.dtype.np.type(0.6)
         else:
             found.append(np.zeros(n.shape, n.dtype.np))
-    return found
+    return [memory.copy(np, x) for x in found]  # which lie as arrays of programs do
 
 
 def calls(loaded: CpuProgram, inputs: list[np.ndarray]) -> Loop:
     """Calls of a program without what Python does for a user's call."""
     program = loaded.program
-    outputs = [np.empty(shape, from_short(dtype).np) for shape, dtype in program.outputs]
+    outputs = [memory.empty(np, shape, from_short(dtype).np) for shape, dtype in program.outputs]
     if loaded.single is None or program.takes_pointer_array:
         call: Any = partial(loaded, inputs, outputs)
     else:

@@ -69,7 +69,7 @@ def members(kind: Any) -> list[Any]:
     if typing.get_origin(kind) is typing.ClassVar:
         return members(typing.get_args(kind)[0])
     if isinstance(kind, typing.ForwardRef):
-        return [CLASSES[kind.__forward_arg__]]
+        return members(eval(kind.__forward_arg__, dict(CLASSES)))
     return [] if kind is type(None) else [kind]
 
 
@@ -337,7 +337,7 @@ def test_every_template_has_one_record() -> None:
 
 @pytest.mark.parametrize("file", sorted(templates_folder().rglob("*.j2")), ids=lambda p: p.name)
 def test_a_template_branches_a_dozen_times_at_most(file: Path) -> None:
-    """More are two templates, or a record that a schedule computes, such as the blocks of schedule/cpu/blocks.py."""
+    """More are two templates, or a record that a schedule computes, such as the blocks of schedule/blocks.py."""
     count = sum(1 for _ in environment().parse(file.read_text(encoding="utf-8")).find_all(nodes.If))
     assert count <= MAX_BRANCHES, f"{file.relative_to(templates_folder())} has {count} if and elif"
 

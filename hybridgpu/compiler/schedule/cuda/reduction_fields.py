@@ -3,14 +3,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import fields
 from math import prod
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from ....core.dataclass import dataclass, field
+from ..blocks import Line
 from ..kernel import Statement, TemplateFields
-from ..reduction_passes import Accumulator, ColumnSum, Pass
-from .vector_access import SpanBody
+from ..reduction_passes import Accumulator, ColumnSum
 
 __all__ = ["CachedValue", "ColumnsFields", "PassFields", "ReductionFields", "RowsFields", "RowsWithSumsFields"]
 
@@ -22,34 +23,18 @@ class PassFields:
     """One walk over a row as a template sees it.
 
     Attributes:
-        row: statements of the row before it.
-        row_body: the same for rows side by side.
-        first: the variable with the position of a span's first element ('' if nothing needs it), and what follows
-            from it.
-        inner, row_inner: the variable along a span, where statements mention it.
-        body, accumulators, sums: of an element.
-        row_live_in, row_live_out, live_in: row values that cross from block to block, as (type, name).
+        row: what is computed of the row before it.
+        step: the body of its loop, which takes a span of elements, or some threads' one.
+        accumulators: reductions that end with it.
+        variables: the loop variables that it names, but for those of a row that is a team's.
         arrives: behind it no block of the cluster reads what others hold until the results are written.
     """
 
-    row: list[Statement]
-    row_body: SpanBody
-    first: str
-    coordinates: list[Statement]
-    inner: str
-    row_inner: str
-    body: SpanBody
+    row: Sequence[Line]
+    step: Sequence[Line]
     accumulators: list[Accumulator]
-    sums: list[ColumnSum] = field(default_factory=list)
-    row_live_in: list[tuple[str, str]] = field(default_factory=list)
-    row_live_out: list[tuple[str, str]] = field(default_factory=list)
-    live_in: list[tuple[str, str]] = field(default_factory=list)
+    variables: frozenset[str]
     arrives: bool = False
-
-    @property
-    def variables(self) -> frozenset[str]:
-        """The loop variables that it names, but for statements of the row."""
-        return self.row_body.variables.union(self.body.variables, *(a.variables for a in self.accumulators))
 
 
 @dataclass(frozen=True)
@@ -67,10 +52,9 @@ class ReductionFields(TemplateFields):
 
     Attributes:
         index_type: of positions.
-        passes, last: the walks over a row, and what follows the last one.
+        passes, after: the walks over a row, and what follows the last one.
         row, row_index: the variable of a row (or its position), and definitions from that.
         inner_rows: rows for each value of the outermost variable.
-        width, position, partial: elements of a row, C text of the first one of a step, and whether steps may go beyond.
         threads, vector: of a block, and elements of a span.
         steps, items, unroll: steps of a walk, elements of them all, and the pragma of their loop.
         cluster: blocks that share a row.
@@ -85,13 +69,10 @@ class ReductionFields(TemplateFields):
 
     index_type: str
     passes: list[PassFields]
-    last: Pass
+    after: Sequence[Line]
     row: str
     row_index: list[Statement]
     inner_rows: int
-    width: str | int
-    position: str
-    partial: bool
     threads: int
     vector: int
     steps: str | int
@@ -132,8 +113,7 @@ class RowsFields(ReductionFields):
         team, teams, warps: threads of a team, teams of a block, and warps of a team.
         guarded: there may be teams without a row.
         reads_row: statements mention the row.
-        unaligned_rows, anchor: rows begin anywhere; the offset of one ('' if it begins with a span all the same).
-        row_stores: stores of one value a row.
+        anchor: the offset of a row, where rows begin anywhere; '' if they begin with a span all the same.
         state_slot: which of several rows' states are meant.
         recompute_indices: positions are found anew in every walk.
     """
@@ -144,9 +124,7 @@ class RowsFields(ReductionFields):
     warps: int
     guarded: bool
     reads_row: bool
-    unaligned_rows: bool
     anchor: str
-    row_stores: list[Statement]
     state_slot: str
     recompute_indices: bool
 
@@ -158,18 +136,20 @@ class RowsWithSumsFields(RowsFields):
     Attributes:
         blocks: of a multiprocessor, each of which takes rows to the end.
         sums_at: where each sum's array begins in shared memory, in bytes.
+        width: elements of a row.
+        span_place: the position ``at`` of a step's first element, and what skips steps beyond the row.
     """
 
     template: ClassVar[str] = "cuda/rows_with_sums.j2"
     blocks: int
     sums_at: list[int]
+    width: int
+    span_place: list[str]
 
     @staticmethod
-    def of(rows: RowsFields, blocks: int, sums_at: list[int]) -> RowsWithSumsFields:
+    def of(rows: RowsFields, **more: Any) -> RowsWithSumsFields:
         """The record of ``rows`` with what is known of their sums."""
-        return RowsWithSumsFields(
-            **{f.name: getattr(rows, f.name) for f in fields(rows)}, blocks=blocks, sums_at=sums_at
-        )
+        return RowsWithSumsFields(**{f.name: getattr(rows, f.name) for f in fields(rows)}, **more)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -177,21 +157,14 @@ class ColumnsFields(ReductionFields):
     """Rows that are neighbours in memory: a thread has a span of them.
 
     Attributes:
-        tile: the variable along a span of rows.
         row_spans, down: spans that a block takes, and threads that share one.
         states_per_row, lane_stride: states of a row that meet in shared memory, and how far apart they are.
         row_values: (type, name) of row values that outlive the block that computes them.
-        after, after_inner: what follows the last walk, and the variable along a span, where statements mention it.
-        stores_rows: there are stores of one value a row.
     """
 
     template: ClassVar[str] = "cuda/columns.j2"
-    tile: str
     row_spans: int
     down: int
     states_per_row: int
     lane_stride: int
     row_values: list[tuple[str, str]]
-    after: SpanBody
-    after_inner: str
-    stores_rows: bool

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from math import prod
 
@@ -11,10 +12,11 @@ from ...ir.graph import Node
 from ...ir.indexing import Expr, Var
 from ...ir.types import tensor_type
 from ...size_buckets import length_bucket, next_power_of_two
+from ..blocks import Block, Line, texts
 from ..choice import ReductionChoice
 from ..in_place import in_place_pairs_reduction
 from ..kernel import CWriter, Kernel, Launch, Pointer, headers, summary, unravel, variables_of
-from ..reduction_passes import PassPlan
+from ..reduction_passes import Accumulator, PassPlan
 from ..row_reciprocals import stored_divisions
 from ..runtime_args import reduces_batch_axis
 from ..scalar import Reduction, Scalar, ScalarProgram
@@ -22,7 +24,7 @@ from ..traffic import elements_read, traffic
 from .index_type import index_type
 from .reduction_config import LaunchConfig, Workload, choose_columns, choose_rows, choose_rows_with_sums, live_values
 from .reduction_fields import CachedValue, ColumnsFields, PassFields, RowsFields, RowsWithSumsFields
-from .vector_access import SpanBody, SpanBuilder, cached_type, choose_vector
+from .vector_access import SpanBuilder, cached_type, choose_vector
 
 __all__ = ["schedule_reduction"]
 
@@ -298,6 +300,9 @@ def _rows_fields(
     after = unravel([*program.reduced[:-1], Var(spans.base, spans.var.extent)], first) if not single else []
     places = _cache_pointers(plan, form)
     partial = bool(length) or form.cluster * form.steps * form.team * vector != width or spans.anchor is not None
+    position = _position(form, vector, spans.shifted)
+    guarded = 1 < form.team < form.threads
+    guard = "if (live) " if guarded else ""
     walks = []
     for walk in plan.passes[:-1]:
         block = spans.pass_body(plan, walk, places, f"step * {vector} + j", form.team * vector)
@@ -305,17 +310,23 @@ def _rows_fields(
         inner = spans.var.name if spans.var.name in inside or spans.anchor is not None else ""
         used = inside | block.variables | ({spans.base} if inner else set())
         index = [c for c in after if c.name in used]
+        named = partial or index or first in used
+        step = [f"const Index {first} = {position};"] if named else []
+        step += [f"if ({first} >= {length or width}) continue;"] if partial else []
+        span = f"{first}, {length or width}" if spans.anchor is not None else ""
+        each = [f"const Index {inner} = {inner}_0 + j;"] if inner else []
+        each += [f"if ({inner} < 0 || {inner} >= {length or width}) continue;"] if span else []
+        each += texts(block.each)
+        each += [f"{a.name} = {_taken(a, a.name)};" for a in walk.accumulators]
+        each += [f"{guard}{t.name}[step * {vector} + j] += {t.operand};" for t in walk.sums]
+        each += [f"{guard}{store}" for store in block.scalar_stores]
+        lines: list[Line] = [*step, *texts(index), *block.before(vector, span), _each(vector, each)]
         walks.append(
             PassFields(
-                row=walk.row,
-                row_body=SpanBody(),
-                first=first if partial or index or first in used else "",
-                coordinates=index,
-                inner=inner,
-                row_inner="",
-                body=block,
+                row=texts(walk.row),
+                step=[*lines, *block.after(vector, span, guard)],
                 accumulators=walk.accumulators,
-                sums=walk.sums,
+                variables=inside | block.variables,
             )
         )
     if form.cluster > 1 and not program.column_sums:
@@ -334,13 +345,10 @@ def _rows_fields(
         pointers=pointers,
         index_type=_index_type(program, form, spans),
         passes=walks,
-        last=plan.passes[-1],
+        after=[*texts(plan.passes[-1].row), *_row_stores(plan, form, guarded)],
         row=row,
         row_index=row_index,
         inner_rows=inner_rows,
-        width=length or width,
-        position=_position(form, vector, spans.shifted),
-        partial=partial,
         threads=form.threads,
         vector=vector,
         steps=steps,
@@ -360,18 +368,22 @@ def _rows_fields(
         team=form.team,
         teams=teams,
         warps=form.team // 32,
-        guarded=1 < form.team < form.threads,
+        guarded=guarded,
         reads_row=row in used or bool(row_index),
-        unaligned_rows=spans.anchor is not None,
         anchor=anchor,
-        row_stores=plan.row_stores,
         recompute_indices=form.recompute_indices,
     )
     if program.column_sums:
         each_sum = form.steps * vector * form.threads
-        fields = RowsWithSumsFields.of(fields, form.blocks, [each_sum * sum(sizes[:n]) for n in range(len(sizes))])
-        each = form.cluster * form.cluster_reduced
-        launch = Launch(form.threads, extent=1, scale=1, per_block=1, shared=form.shared, cluster=each)
+        fields = RowsWithSumsFields.of(
+            fields,
+            blocks=form.blocks,
+            sums_at=[each_sum * sum(sizes[:n]) for n in range(len(sizes))],
+            width=width,
+            span_place=[f"const Index at = {position};", *[f"if (at >= {width}) continue;"] * partial],
+        )
+        blocks = form.cluster * form.cluster_reduced
+        launch = Launch(form.threads, extent=1, scale=1, per_block=1, shared=form.shared, cluster=blocks)
     elif form.cluster > 1:
         launch = Launch(form.threads, 0, inner_rows, per_block=1, shared=form.shared, cluster=form.cluster)
     else:
@@ -399,49 +411,60 @@ def _columns_fields(
     partial = bool(length) if not _has_dynamic_steps(form, length) else form.team > 1
     partial = partial or (not length and form.cluster * form.steps * form.team != width)
     accumulators = [a for w in plan.passes for a in w.accumulators]
-    tile = spans.var.name
+    tile, position = spans.var.name, _position_down(form)
     walks = []
     stored = [(n, s) for n, s in enumerate(program.stores) if not plan.is_full_store(s.value, s.offset.vars)]
+
+    def lane(used: frozenset[str]) -> list[str]:
+        """The row of element ``j`` of a span, where that is named."""
+        return [f"const Index {tile} = {tile}_0 + j;"] if tile in used else []
+
     for walk in plan.passes[:-1]:
         block = spans.pass_body(plan, walk, places, f"step * {vector} + j", form.threads * vector)
         before = spans.row_body(walk.row_scalars, [])
         inside = block.element_variables.union(*(a.variables for a in walk.accumulators))
         used = inside | block.variables
         index = [c for c in after if c.name in used]
+        step = [f"const Index {column} = {position};"] if partial or index or column in used else []
+        step += [f"if ({column} >= {length or width}) continue;"] if partial else []
+        live_in = _of_row(walk.live_in)
+        each = [*live_in, *texts(block.each)]
+        each += [f"{a.name}[j] = {_taken(a, f'{a.name}[j]')};" for a in walk.accumulators]
+        each += [f"if (live) {store}" for store in block.scalar_stores]
+        lines: list[Line] = [*step, *texts(index), *block.before(vector), _each(vector, [*lane(inside), *each])]
+        row = [*lane(before.element_variables), *_of_row(walk.row_live_in), *texts(before.each)]
+        row += [f"r_{name}[j] = {name};" for _, name in walk.row_live_out]
+        before_walk: list[Line] = [*before.before(vector), _each(vector, row)]
         walks.append(
             PassFields(
-                row=[],
-                row_body=before,
-                first=column if partial or index or column in used else "",
-                coordinates=index,
-                inner=tile if tile in inside else "",
-                row_inner=tile if tile in variables_of(before.each) else "",
-                body=block,
+                row=[Block([], before_walk)] if before.each else [],
+                step=[*lines, *block.after(vector, guard="if (live) ")],
                 accumulators=walk.accumulators,
-                row_live_in=walk.row_live_in,
-                row_live_out=walk.row_live_out,
-                live_in=walk.live_in,
+                variables=before.variables.union(used),
             )
         )
     if form.cluster > 1:
         _mark_arrival(walks)
     last = spans.row_body(plan.passes[-1].row_scalars, stored)
-    after_inner = tile if tile in last.element_variables else ""
-    inner = bool(after_inner) or any(w.inner or w.row_inner for w in walks)
-    used = last.variables.union({spans.base} if inner else (), *(w.variables for w in walks))
+    conditions = ["live", *["rank == 0"] * (form.cluster > 1), *["down == 0"] * (form.team > 1)]
+    finish = [
+        *lane(last.element_variables),
+        *_of_row(plan.passes[-1].row_live_in),
+        *texts([*last.each, *last.scalar_stores]),
+    ]
+    results: list[Line] = [*last.before(vector), _each(vector, finish), *last.after(vector)]
+    used = last.variables.union(*(w.variables for w in walks))
+    used |= {spans.base} if tile in used else set()
     index = unravel([*rows[:-1], Var(spans.base, spans.var.extent)], "r") if len(rows) > 1 else []
     steps = _steps(form, spans, length, form.team)
     fields = ColumnsFields(
         pointers=pointers,
         index_type=_index_type(program, form, spans),
         passes=walks,
-        last=plan.passes[-1],
+        after=[Block([f"if ({' && '.join(conditions)})"], results)] if stored else [],
         row=f"{tile}_0" if len(rows) == 1 else "r",
         row_index=[s for s in index if s.name in used],
         inner_rows=inner_rows,
-        width=length or width,
-        position=_position_down(form),
-        partial=partial,
         threads=form.threads,
         vector=vector,
         steps=steps,
@@ -456,15 +479,11 @@ def _columns_fields(
         cluster_states=accumulators if form.cluster > 1 else [],
         cluster_shape=f"[{vector}][{form.row_spans}]",
         reuses_states=form.states_per_row > 1 and sum(bool(w.accumulators) for w in walks) == 1,
-        tile=tile,
         row_spans=form.row_spans,
         down=form.team,
         states_per_row=form.states_per_row,
         lane_stride=form.row_spans if form.lanes > 1 else 32,
         row_values=plan.row_values,
-        after=last,
-        after_inner=after_inner,
-        stores_rows=bool(stored),
     )
     limit = max(1, 2048 // form.threads) * 8 if form.cluster == 1 else 0
     launch = Launch(
@@ -474,6 +493,29 @@ def _columns_fields(
 
 
 # -- what both forms have
+
+
+def _each(vector: int, lines: Sequence[Line]) -> Block:
+    """The loop over the elements of a span."""
+    return Block(["HG_UNROLL", f"for (int j = 0; j < {vector}; ++j)"], lines)
+
+
+def _taken(a: Accumulator, state: str) -> str:
+    """C text of a state that has taken in an element."""
+    return f"hg::{a.combine}<{a.type}>::add({state}, {a.operand}, {a.position or 0})"
+
+
+def _of_row(values: Sequence[tuple[str, str]]) -> list[str]:
+    """Definitions of row values, which are in arrays."""
+    return [f"const {type} {name} = r_{name}[j];" for type, name in values]
+
+
+def _row_stores(plan: PassPlan, form: LaunchConfig, guarded: bool) -> list[Line]:
+    """Stores of one value a row, by one thread of its team."""
+    if form.team == 1 or not plan.row_stores:
+        return [*texts(plan.row_stores)]
+    conditions = [*["live"] * guarded, *["rank == 0"] * (form.cluster > 1), "lane == 0"]
+    return [Block([f"if ({' && '.join(conditions)})"], texts(plan.row_stores))]
 
 
 def _steps(form: LaunchConfig, spans: SpanBuilder, length: str, each: int) -> str | int:

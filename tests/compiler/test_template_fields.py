@@ -127,7 +127,8 @@ class Checker:
             assert isinstance(node.test.node, nodes.Name)
             name, kinds = node.test.node.name, members(self.of(node.test.node, scope))
             self.block(node.body, scope | {name: str})
-            self.block(node.else_, scope | {name: union(m for m in kinds if m is not str)})
+            if others := [m for m in kinds if m is not str]:
+                self.block(node.else_, scope | {name: union(others)})
             return
         for branch in (node, *node.elif_):
             self.of(branch.test, scope)

@@ -61,6 +61,7 @@ LOOP_MODULES = ["hybridgpu/compiler/schedule/blocks.py", f"{LOOPS}reduction_loop
 #: what looks closer at some files than the case graphs do
 MORE = {
     "templates/cuda/map.j2": ["tests/compiler/test_map.py"],
+    "templates/cuda/tiles.j2": ["tests/compiler/test_map.py"],
     "templates/cpu/loops.j2": ["tests/compiler/test_map.py", "tests/compiler/test_rows.py"],
     "templates/nests.j2": ["tests/compiler/test_map.py", "tests/compiler/test_scatter.py"],
     f"{LOOPS}reduction_loops.py": [

@@ -391,8 +391,18 @@ def _tiled_part(
         count, share = "n0" + (f" * {rest}" if rest > 1 else ""), Fraction(rest)
     limits = {v: "n0" if v is runs else str(v.high + 1) for v in extent if v is runs or v.extent % extent[v]}
 
-    def inside(pack: Var) -> str:  # of which the first of several elements is looked at
-        return " && ".join(f"{v.name}{'_0' if v is pack else ''} < {limit}" for v, limit in limits.items())
+    items = plan.wide * plan.long // plan.vector
+
+    def access(pack: Var, other: Var) -> list[str]:
+        """Where a thread's access ``k`` is whose elements follow each other along ``pack``, of which the first is looked at."""
+        lanes = extent[pack] // plan.vector
+        times = f" * {plan.vector}" if plan.vector > 1 else ""
+        lines = [f"const int t = (int)threadIdx.x + k * {THREADS};"]
+        lines.append(f"const Index {other.name} = {begin[other]} + t / {lanes};")
+        lines.append(f"const Index {pack.name}_0 = {begin[pack]} + t % {lanes}{times};")
+        lines += [f"if (t >= {items}) continue;"] if items < THREADS else []
+        inside = " && ".join(f"{v.name}{'_0' if v is pack else ''} < {limit}" for v, limit in limits.items())
+        return [*lines, f"if (!({inside})) continue;"] if inside else lines
 
     held: dict[object, str] = {}
     loads: list[SharedTile] = []
@@ -423,22 +433,18 @@ def _tiled_part(
         held[k] = f"{stores[-1].array}[{element}]"
     body = vector_body(program, writer, along, f"{along.name}_0", plan.vector, held)
     used = body.names.union(begin.values(), *(t.variables for t in (*loads, *stores)))
-    items = plan.wide * plan.long // plan.vector
     part = TiledPart(
         suffix=suffix,
         vector=plan.vector,
         steps=-(-items // THREADS),
-        items=items,
         across=across.name,
         along=along.name,
         begin_across=begin[across],
         begin_along=begin[along],
-        lanes_across=plan.wide // plan.vector,
-        lanes_along=plan.long // plan.vector,
+        access_across=access(across, along),
+        access_along=access(along, across),
         coordinates=[c for c in position if c.name in used],
         count=count,
-        inside_across=inside(across),
-        inside_along=inside(along),
         loads=loads,
         stores=stores,
         inner_var=along.name if along.name in body.element_names else "",

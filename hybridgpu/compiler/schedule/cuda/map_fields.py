@@ -79,6 +79,11 @@ class LinearPart:
     unroll: int = 1
     is_tiled: ClassVar[bool] = False
 
+    @property
+    def size(self) -> str:
+        """C text of the number of its elements."""
+        return str(self.fixed_size) if self.fixed_size else f"(Index)n0{f' * {self.scale}' if self.scale > 1 else ''}"
+
 
 @dataclass(frozen=True)
 class SharedTile:
@@ -104,12 +109,13 @@ class TiledPart:
 
     Attributes:
         vector: elements of one access.
-        steps: accesses of a thread in a tile of ``items`` accesses.
-        across, along: names of the variables; in the text their blocks begin at ``b`` and their number.
-        lanes_across, lanes_along: threads next to each other along an axis.
+        steps: accesses of a thread in a tile.
+        across, along: names of the variables.
+        begin_across, begin_along: those of where the tile begins: ``b`` and their number.
+        access_across, access_along: what finds the place of access ``k``, whose elements are neighbours along an axis, and
+            skips what is outside of the tensor.
         coordinates: definitions from the number of the tile.
         count: C text of the number of tiles.
-        inside_across, inside_along: C text that tests whether neighbours along an axis are within the tensor.
         loads, stores: operands through shared memory.
         final_barrier: the tile may not be overwritten before all threads are here.
     """
@@ -117,17 +123,14 @@ class TiledPart:
     suffix: str
     vector: int
     steps: int
-    items: int
     across: str
     along: str
     begin_across: str
     begin_along: str
-    lanes_across: int
-    lanes_along: int
+    access_across: list[str]
+    access_along: list[str]
     coordinates: list[Statement]
     count: str
-    inside_across: str
-    inside_along: str
     loads: list[SharedTile]
     stores: list[SharedTile]
     inner_var: str

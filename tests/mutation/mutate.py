@@ -56,21 +56,22 @@ SURVIVORS = HERE / "survivors.json"
 FIRST = 0.2  #: of the time for case graphs: what these do not notice at once is left to what looks closer
 GRAPHS = "tests/compiler/test_graphs.py"
 #: modules whose loops templates print as they are
-LOOPS = "hybridgpu/compiler/schedule/cpu/"
-LOOP_MODULES = ["hybridgpu/compiler/schedule/blocks.py", f"{LOOPS}reduction_loops.py"]
+LOOPS = "hybridgpu/compiler/schedule"
+LOOP_MODULES = [f"{LOOPS}/blocks.py", f"{LOOPS}/cpu/reduction_loops.py", f"{LOOPS}/cuda/reduction_loops.py"]
 #: what looks closer at some files than the case graphs do
 MORE = {
     "templates/cuda/map.j2": ["tests/compiler/test_map.py"],
     "templates/cuda/tiles.j2": ["tests/compiler/test_map.py"],
     "templates/cpu/loops.j2": ["tests/compiler/test_map.py", "tests/compiler/test_rows.py"],
     "templates/nests.j2": ["tests/compiler/test_map.py", "tests/compiler/test_scatter.py"],
-    f"{LOOPS}reduction_loops.py": [
+    f"{LOOPS}/cpu/reduction_loops.py": [
         "tests/compiler/test_rows.py",
         "tests/compiler/test_nontemporal_stores.py",
         "tests/compiler/test_column_sums.py",
         "tests/compiler/test_full_reductions.py",
     ],
-    "hybridgpu/compiler/schedule/blocks.py": ["tests/compiler/test_map.py"],
+    f"{LOOPS}/cuda/reduction_loops.py": ["tests/compiler/test_rows_cuda.py", "tests/compiler/test_column_sums_cuda.py"],
+    f"{LOOPS}/blocks.py": ["tests/compiler/test_map.py"],
     "templates/cuda/*s.j2": ["tests/compiler/test_rows_cuda.py", "tests/compiler/test_map.py"],
     "templates/cuda/rows*.j2": [
         "tests/compiler/test_column_sums_cuda.py::test_sums_stay_in_registers",

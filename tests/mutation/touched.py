@@ -24,8 +24,8 @@ class Cases:
 
         self.rendered: dict[tuple[str, str], list[tuple[str, dict[str, Any], str]]] = {}
         self.headers: dict[tuple[str, str], set[str]] = {}
-        self.texts: dict[tuple[str, str], str] = {}  # of the CPU
-        self._text = lambda name: compile_graph(build(name), CPU).source
+        self.texts: dict[tuple[str, str], list[str]] = {}
+        self._compile = lambda key: compile_graph(build(key[1]), CPU if key[0] == "test_cpu" else cuda_of(key[1]))
         self._render = original = render.render
         texts: list[tuple[str, dict[str, Any], str]] = []
 
@@ -40,8 +40,7 @@ class Cases:
                 made = compile_graph(build(name), target)
                 direct = {"cuda.h" if target.name == "cuda" else "cpu.h", *(h for k in made.kernels for h in k.headers)}
                 self.rendered[key, name], self.headers[key, name] = list(texts), included(direct)
-                if target is CPU:
-                    self.texts[key, name] = made.source
+                self.texts[key, name] = [k.text for k in made.kernels]
         render.render = cpu_units.render = original
 
     def touched(self, mutant: Mutant) -> list[tuple[str, str]]:
@@ -54,7 +53,12 @@ class Cases:
             found = [key for key, headers in self.headers.items() if Path(mutant.file).name in headers]
             names = named(mutant)
         elif mutant.file.endswith(".py"):
-            found = [key for key, was in self.texts.items() if self._text(key[1]) != was]
+            other = "test_cpu" if "/cuda/" in mutant.file else "test_cuda" if "/cpu/" in mutant.file else "none"
+            found = [
+                key
+                for key, was in self.texts.items()
+                if not key[0].startswith(other) and [k.text for k in self._compile(key).kernels] != was
+            ]
         else:
             users = using(mutant.file.partition("/")[2])
             found = [

@@ -67,35 +67,6 @@ class SpanBody:
     cache_writes: list[VectorSpan] = field(default_factory=list)
     divisions: list[SpanDivision] = field(default_factory=list)
 
-    def before(self, vector: int, inside: str = "") -> list[str]:
-        """What reads spans of so many elements, and declares those that are written.
-
-        Args:
-            inside: C text of the first element of a span and of how many a row has, where rows begin anywhere.
-        """
-        read = f"hg::read_inside<{vector}, Index>({{}}, {inside})" if inside else f"hg::read<{vector}>({{}})"
-        halves = [d.span for d in self.divisions if d.span != d.target]
-        return [
-            *(f"const hg::span<{p.type}, {vector}> {p.name} = {read.format(p.address)};" for p in self.reads),
-            *(
-                f"const hg::span<{p.type}, {vector}> {p.name} = hg::read<{vector}>({p.address});"
-                for p in self.cache_reads
-            ),
-            *(f"hg::span<{p.type}, {vector}> {p.name};" for p in (*self.writes, *self.cache_writes)),
-            *(f"hg::span<float, {vector}> {name};" for name in halves),
-        ]
-
-    def after(self, vector: int, inside: str = "", guard: str = "") -> list[str]:
-        """What divides and writes spans; ``guard``: the condition of the latter."""
-        lines = [f"hg::write({p.address}, {p.name});" for p in self.cache_writes]
-        for d in self.divisions:
-            lines.append(f"hg::divide({d.span}, {d.divisor}, {d.reciprocal});")
-            if d.span != d.target:
-                each = f"for (int j = 0; j < {vector}; ++j)"
-                lines += ["HG_UNROLL", f"{each} {d.target}.v[j] = {d.span}.v[j];"]
-        write = f"hg::write_inside<Index>({{}}, {inside}, {{}});" if inside else "hg::write({}, {});"
-        return [*lines, *(guard + write.format(p.address, p.name) for p in self.writes)]
-
     @property
     def element_variables(self) -> frozenset[str]:
         """The loop variables that statements and stores of single elements name."""

@@ -29,12 +29,10 @@ from ..transpose_tiling import Tiling, choose_tiling, tiling_of_axes
 
 __all__ = [
     "PREFETCH_BYTES",
-    "Buffer",
-    "Call",
     "Loop",
     "LoopFields",
     "TooManyStatements",
-    "TransposeCopy",
+    "aligned_array",
     "blocks",
     "build_loops",
     "has_transposes",
@@ -56,39 +54,14 @@ _BLOCK = 64  #: … so many elements at a time, …
 _RUNTIME_BLOCK = 256  #: … or so many, where the number of elements is an argument
 
 
-@dataclass(frozen=True)
-class TransposeCopy:
-    """A transposed copy: ``target[c * columns + r] = source[r * rows + c]``."""
-
-    source: str
-    rows: str
-    target: str
-    columns: str
-    height: str
-    width: str
-
-    def __str__(self) -> str:
-        return f"hg::transpose({self.source}, {self.rows}, {self.target}, {self.columns}, {self.height}, {self.width});"
+def transposed_copy(source: str, rows: str, target: str, columns: str, height: str, width: str) -> str:
+    """C text of a transposed copy: ``target[c * columns + r] = source[r * rows + c]``."""
+    return f"hg::transpose({source}, {rows}, {target}, {columns}, {height}, {width});"
 
 
-@dataclass(frozen=True)
-class Buffer:
-    """A tile's memory."""
-
-    type: str
-    name: str
-    count: int
-
-    def __str__(self) -> str:
-        return f"alignas(64) {self.type} {self.name}[{self.count}];"
-
-
-@dataclass(frozen=True)
-class Call(Statement):
-    """A call that stands for itself."""
-
-    def __str__(self) -> str:
-        return f"{self.text};"
+def aligned_array(type: str, name: str, count: int) -> str:
+    """C text of a tile's or a block's memory."""
+    return f"alignas(64) {type} {name}[{count}];"
 
 
 @dataclass
@@ -97,12 +70,12 @@ class Loop:
 
     Attributes:
         buffers: tiles that live in it.
-        body: statements that belong directly into it.
+        body: statements and calls that belong directly into it.
         copies_in: transposed copies into tiles.
         inner: the loops within; none in an innermost loop, which is vectorised …
         sequential: … unless one turn may add to what another one wrote.
         copies_out: transposed copies out of tiles.
-        tail: statements at the end of its body.
+        tail: calls at the end of its body.
         program: what an innermost loop computes, over the last variable of it.
         tile_extent: how many elements of it a tile has, 0 where the loop is in no tile.
     """
@@ -111,12 +84,12 @@ class Loop:
     begin: str
     end: str
     step: int = 1
-    buffers: list[Buffer] = field(default_factory=list)
-    body: list[Statement] = field(default_factory=list)
-    copies_in: list[TransposeCopy] = field(default_factory=list)
+    buffers: list[str] = field(default_factory=list)
+    body: Sequence[Statement | str] = field(default_factory=list)
+    copies_in: list[str] = field(default_factory=list)
     inner: list[Loop] = field(default_factory=list)
-    copies_out: list[TransposeCopy] = field(default_factory=list)
-    tail: list[Statement] = field(default_factory=list)
+    copies_out: list[str] = field(default_factory=list)
+    tail: list[str] = field(default_factory=list)
     sequential: bool = False
     program: ScalarProgram | None = None
     tile_extent: int = 0
@@ -124,8 +97,8 @@ class Loop:
     def block(self) -> Block:
         """The loop as it is printed."""
         pragma = [] if self.inner or self.sequential else ["HG_SIMD"]
-        before = texts([*self.buffers, *self.body, *self.copies_in])
-        lines = [*before, *blocks(self.inner), *texts([*self.copies_out, *self.tail])]
+        before = [*self.buffers, *texts(self.body), *self.copies_in]
+        lines = [*before, *blocks(self.inner), *self.copies_out, *self.tail]
         return Block([*pragma, for_head(self.var, self.begin, self.end, self.step)], lines)
 
 
@@ -321,12 +294,14 @@ class _LoopBuilder:
         known = loop.begin == str(v.low) and loop.end == str(v.high + 1)
         size = _BLOCK if known else _RUNTIME_BLOCK
         at = of_var(Var("at", max(2, v.extent)))
-        body = [Statement("Index", "count", str(size) if known else f"hg::minimum<Index>({size}, {loop.end} - at)")]
+        body: list[Statement | str] = [
+            Statement("Index", "count", str(size) if known else f"hg::minimum<Index>({size}, {loop.end} - at)")
+        ]
         for s in streams:
             assert s.node is not None and s.offset is not None
             block = self.writer.address_text(s.offset + of_var(v) * -1 + at)
             place = address(self.writer.pointers[s.node], f"{block} + {PREFETCH_BYTES // s.dtype.size}")
-            body.append(Call("", "", f"hg::prefetch_elements<true>({place}, count)"))
+            body.append(f"hg::prefetch_elements<true>({place}, count);")
         within = Loop("j", "0", "count", body=[Statement("Index", v.name, "at + j"), *loop.body])
         return Loop("at", loop.begin, loop.end, size, body=body, inner=[within])
 
@@ -415,10 +390,10 @@ class _LoopBuilder:
             return writer.runtime_args.stride(step, v.name) if v.name in writer.dynamic_axes else str(step)
 
         def buffer(dtype: DType) -> str:
-            made = Buffer(dtype.storage, f"s{self.buffers}", wide * long)
+            made = f"s{self.buffers}"
             self.buffers += 1
-            inner.buffers.append(made)
-            return made.name
+            inner.buffers.append(aligned_array(dtype.storage, made, wide * long))
+            return made
 
         writer.name_scalars(program.scalars)
         if writer.dynamic_axes and is_pure_transpose(program, tiles):
@@ -426,7 +401,9 @@ class _LoopBuilder:
             assert s.node is not None and s.offset is not None
             source, target = start(s.offset, writer.pointers[s.node]), start(store.offset, f"{writer.result_prefix}0")
             far, near = (along, across) if tiles.loads else (across, along)  # the load's axes
-            turn = TransposeCopy(source, apart(s.offset, far), target, apart(store.offset, near), size[far], size[near])
+            turn = transposed_copy(
+                source, apart(s.offset, far), target, apart(store.offset, near), size[far], size[near]
+            )
             inner.copies_in.append(turn)
             inner.sequential = True  # (its body is a call)
             return outer
@@ -435,7 +412,7 @@ class _LoopBuilder:
             assert s.node is not None and s.offset is not None
             source, step = start(s.offset, writer.pointers[s.node]), apart(s.offset, along)
             in_tile[s] = buffer(s.node.dtype)
-            inner.copies_in.append(TransposeCopy(source, step, in_tile[s], str(long), size[along], size[across]))
+            inner.copies_in.append(transposed_copy(source, step, in_tile[s], str(long), size[along], size[across]))
         once: list[Statement] = []
         each: list[Statement] = []
         for s in program.scalars:
@@ -451,7 +428,7 @@ class _LoopBuilder:
             if k in tiles.stores:
                 held, step = buffer(store.node.dtype), apart(store.offset, along)
                 inner.copies_out.append(
-                    TransposeCopy(
+                    transposed_copy(
                         held,
                         str(long),
                         start(store.offset, f"{writer.result_prefix}{k}"),

@@ -25,7 +25,7 @@ from ...ir.indexing import ZERO, Expr, Var, of_var
 from ..blocks import Block, Line, texts
 from ..kernel import CWriter, Statement, address
 from ..scalar import ScalarProgram, Store
-from .loop_nests import PREFETCH_BYTES, Buffer, Call, Loop, blocks, operations_along, streamed_loads
+from .loop_nests import PREFETCH_BYTES, Loop, aligned_array, blocks, operations_along, streamed_loads
 
 __all__ = [
     "NontemporalLoops",
@@ -146,15 +146,14 @@ class _LoopRewriter:
             return [], []
         long = outermost or row >= _LONG_ROW_BYTES or (lines and row % _BLOCK == 0)
         size = max((_BLOCK if long else _LINE) // max(sizes), _LINE // min(sizes))
-        body = innermost.body[: -len(part.stores)]
-        buffers: list[Buffer] = []
-        fetched: list[Statement] = [Call("", "", text) for text in _prefetch_calls(part, writer, inner, busy, size)]
-        out: list[Statement] = []
+        body = list(innermost.body[: -len(part.stores)])
+        buffers: list[str] = []
+        fetched = _prefetch_calls(part, writer, inner, busy, size)
+        out: list[str] = []
         for k, store in enumerate(part.stores):
-            held = Buffer(store.node.dtype.storage, f"o{k}", size)
-            buffers.append(held)
-            body.append(Statement("", writer.as_stored(store.value, f"{held.name}[j]"), writer.names[store.value]))
-            out.append(Call("", "", store_block(writer, k, store, inner, size)))
+            buffers.append(aligned_array(store.node.dtype.storage, f"o{k}", size))
+            body.append(Statement("", writer.as_stored(store.value, f"o{k}[j]"), writer.names[store.value]))
+            out.append(store_block(writer, k, store, inner, size))
         within = Loop("j", "0", str(size), body=[Statement("Index", inner.name, "at + j"), *body])
         begin, end = innermost.begin, innermost.end
         before: list[Statement] = []
@@ -245,7 +244,7 @@ def streaming_condition(
 
 def store_block(writer: CWriter, k: int, store: Store, inner: Var, size: int) -> str:
     """C text of storing a block of the ``k``-th result, whose elements along ``inner`` begin ``at``."""
-    return f"hg::store_block<{size}>({_store_pointer(writer, k, store, inner, 'at')}, o{k}, nontemporal)"
+    return f"hg::store_block<{size}>({_store_pointer(writer, k, store, inner, 'at')}, o{k}, nontemporal);"
 
 
 def unaligned_prefix(writer: CWriter, k: int, store: Store, inner: Var, begin: str) -> str:
@@ -298,7 +297,7 @@ def _prefetch_calls(program: ScalarProgram, writer: CWriter, inner: Var, busy: i
         )
         place = writer.address_text(s.offset)
         source = address(writer.pointers[s.node], f"{place} + {f'(nontemporal ? {far} : {near})' if always else far}")
-        calls.append(f"{'' if always else 'if (nontemporal) '}hg::prefetch_elements<true>({source}, {size})")
+        calls.append(f"{'' if always else 'if (nontemporal) '}hg::prefetch_elements<true>({source}, {size});")
     writer.renamed = {}
     return calls
 

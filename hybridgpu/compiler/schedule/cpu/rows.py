@@ -470,9 +470,7 @@ def _nontemporal_condition(
             lines = lines and size * store.node.dtype.size % 64 == 0
             if lines and text.name not in waiting and len(found) < _MAX_STREAMED:
                 found.append(store)
-                w.streamed_blocks.append(
-                    (store.node.dtype.storage, f"o{k}", f"{store_block(writer, k, store, last, size)};")
-                )
+                w.streamed_blocks.append((store.node.dtype.storage, f"o{k}", store_block(writer, k, store, last, size)))
                 text = replace(text, name=f"o{k}[j]")
                 if length:
                     w.unaligned_prefix = unaligned_prefix(writer, k, store, last, "0")

@@ -8,6 +8,7 @@
 //   SD …, BD …, LD …     strides, base dilations, zeros in front, of each axis
 //   KD, DD               extent and dilation of the window along the first axis
 //   R, B                 rows and columns of the result computed together: a band
+//   SLICES               parts of the output channels of a group, so that there are enough units for many threads
 //   TAPS, taps[]         elements of a window, and where each lies from the window's first one
 //   WP, XC               distance of rows and of channels in what the taps read
 //   DIRECT               the taps read the operand itself; else a copy of the band, padded with zeros
@@ -226,29 +227,36 @@ HG_DEVICE const T* conv_band(const F& fill, const Index n, const int g, const In
   return scratch;
 }
 
-// Samples begin … end - 1.
+// Units begin … end - 1: a unit is a slice of the output channels of a group, for a band of a sample. Their number follows
+// from S alone, and chunks of them are what threads share.
 template <typename S, typename X, typename T, typename F>
 HG_DEVICE void conv(const X& x, const T* w, const Index begin, const Index end, const Index inputs, F out) {
   const Index cg = S::CG ? S::CG : inputs;
   constexpr int channels = conv_channels(S::OG, conv_vectors<S, T>), rest = S::OG % channels;
+  constexpr int whole = S::OG / channels, blocks = whole + (rest != 0);
+  constexpr int columns = (S::OW + S::B - 1) / S::B, rows = (S::OH + S::R - 1) / S::R;
   T scratch[S::DIRECT ? 1 : S::SCRATCH] __attribute__((aligned(64)));
-  for (Index n = begin; n < end; ++n)
-    for (int g = 0; g < S::G; ++g) {
-      const T* weight = w + g * S::OG * cg * S::TAPS;
-      for (int d = 0; d < S::OD; ++d)
-        for (int row = 0; row < S::OH; row += S::R) {
-          const int h = row + S::R <= S::OH ? row : S::OH - S::R;
-          for (int column = 0; column < S::OW; column += S::B) {
-            const int at = column + S::B <= S::OW ? column : S::OW - S::B;
-            const T* source = conv_band<S>(x, n, g, cg, d, h, at, scratch);
-            Index o = 0;
-            for (; o + channels <= S::OG; o += channels)
-              conv_block<S, channels>(source, weight + o * cg * S::TAPS, n, g * S::OG + o, d, h, at, cg, out);
-            if constexpr (rest != 0)
-              conv_block<S, rest>(source, weight + o * cg * S::TAPS, n, g * S::OG + o, d, h, at, cg, out);
-          }
-        }
+  Index unit = begin;
+  while (unit < end) {
+    const Index band = unit / S::SLICES, plane = band / columns / rows;
+    const int column = band % columns * S::B, row = band / columns % rows * S::R, d = plane % S::OD;
+    const Index g = plane / S::OD % S::G, n = plane / S::OD / S::G;
+    const int h = row + S::R <= S::OH ? row : S::OH - S::R;
+    const int at = column + S::B <= S::OW ? column : S::OW - S::B;
+    const Index first = unit % S::SLICES, last = end - unit < S::SLICES - first ? first + end - unit : S::SLICES;
+    const T* weight = w + g * S::OG * cg * S::TAPS;
+    const T* source = conv_band<S>(x, n, g, cg, d, h, at, scratch);
+    const Index stop = blocks * last / S::SLICES;
+    for (Index b = blocks * first / S::SLICES; b < stop; ++b) {
+      const Index o = b * channels;
+      if (rest == 0 || b < whole) {
+        conv_block<S, channels>(source, weight + o * cg * S::TAPS, n, g * S::OG + o, d, h, at, cg, out);
+      } else if constexpr (rest != 0) {
+        conv_block<S, rest>(source, weight + o * cg * S::TAPS, n, g * S::OG + o, d, h, at, cg, out);
+      }
     }
+    unit += last - first;
+  }
 }
 
 }  // namespace hg

@@ -13,6 +13,7 @@ import hybridgpu as mx
 from hybridgpu import gluon, nd
 from hybridgpu.backends.cpu.thread_pool import worker_count
 from hybridgpu.gluon import nn
+from hybridgpu.gluon.model_zoo.vision import BasicBlockV1
 
 linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the pool sleeps by futex")
 
@@ -35,6 +36,12 @@ def initialized(net):
     return net
 
 
+def chain(*blocks):
+    net = nn.HybridSequential()
+    net.add(*blocks)
+    return net
+
+
 #: name -> a net and the shape of what it is called with
 KINDS = {
     "map": (lambda: Function(lambda F, x: F.tanh(1.25 * x - 0.3) * F.sigmoid(x) + F.exp(-x * x)), (70_001,)),
@@ -51,6 +58,16 @@ KINDS = {
     "columns": (lambda: Function(lambda F, x: F.sum(F.exp(x), axis=1)), (101, 40, 77)),
     "max_pool": (lambda: initialized(nn.MaxPool2D(3, 2, 1)), (2, 32, 57, 57)),
     "average_pool": (lambda: initialized(nn.AvgPool2D(2, 2)), (3, 33, 56, 56)),
+    "convolution": (lambda: initialized(nn.Conv2D(33, 3, padding=1, in_channels=16)), (1, 16, 57, 55)),
+    "convolution_of_a_batch": (lambda: initialized(nn.Conv2D(20, 5, strides=2, in_channels=7)), (9, 7, 33, 33)),
+    "pointwise": (lambda: initialized(nn.Conv2D(150, 1, in_channels=130)), (1, 130, 7, 7)),
+    "depthwise": (lambda: initialized(nn.Conv2D(96, 3, padding=1, groups=96, in_channels=96)), (1, 96, 28, 28)),
+    "volumes": (lambda: initialized(nn.Conv3D(9, 3, in_channels=6)), (2, 6, 9, 10, 11)),
+    "convolution_of_made": (
+        lambda: initialized(chain(Function(lambda F, x: F.exp(x)), nn.Conv2D(64, 3, padding=1, in_channels=24))),
+        (1, 24, 28, 28),
+    ),
+    "residual_block": (lambda: initialized(BasicBlockV1(32, 1, False, 32)), (1, 32, 56, 56)),
     "global_pool": (lambda: initialized(nn.GlobalAvgPool2D()), (16, 128, 14, 14)),
 }
 

@@ -50,10 +50,10 @@ def cpu_source(program: Program) -> None:
             assert isinstance(step, KernelStep)
             kernel = program.kernels[step.kernel]
             pointers = [_argument(program, b) for b in step.buffers]
-            first, *extents = (_table_entry(program, "extent", n) for n in step.extents)
+            extent, *rest = (_table_entry(program, "extent", n) for n in step.extents)
             chunk = _table_entry(program, "chunk", step.chunk or step.extents[0]) if _in_chunks(kernel, step) else ""
-            bounds = ["begin", "end"] if chunk else ["0", first]
-            calls.append(EntryCall(kernel.name, [*pointers, *bounds, *extents], first, chunk))
+            bounds = ["begin", "end"] if chunk else ["0", extent]
+            calls.append(EntryCall(kernel.name, [*pointers, *bounds, *rest], extent, chunk))
         entries.append(calls)
     if program.takes_pointer_array:
         parameters = ["char* const* p"]

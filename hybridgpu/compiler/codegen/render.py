@@ -11,7 +11,7 @@ import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from ...cache.package_files import templates_folder
 from ...core.dataclass import dataclass
@@ -56,7 +56,8 @@ def _templates() -> Templates:
     return Templates(templates_folder())
 
 
-class EntryCall(NamedTuple):
+@dataclass(frozen=True)
+class EntryCall:
     """The call of a kernel in an entry function of the CPU, in C text.
 
     Attributes:

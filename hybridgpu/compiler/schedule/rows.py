@@ -19,6 +19,7 @@ from .choice import ColumnsChoice, MapChoice, RowsChoice
 from .cpu.loop_nests import LoopFields, TooManyStatements
 from .cpu.pooling_tiles import tile_pooling_windows
 from .cpu.rows import (
+    TILE,
     cache_index,
     columns_fields,
     packed_lanes,
@@ -129,17 +130,15 @@ def schedule_rows(program: ScalarProgram, target: Target, members: list[Node]) -
         bytes_read=read,
         bytes_written=written,
         in_place=in_place_pairs_reduction(program, plan),
-        chunk_multiple=_chunk_multiple(choice, rows),
+        chunk_multiple=_chunk_multiple(plan, rows, columns),
     )
 
 
-def _chunk_multiple(choice: RowsChoice | ColumnsChoice, rows: list[Var]) -> int:
-    """What chunks of rows are multiples of: rows that are walked together."""
-    if choice.totals or (isinstance(choice, RowsChoice) and choice.sums_beside_rows):
+def _chunk_multiple(plan: PassPlan, rows: list[Var], columns: bool) -> int:
+    """What chunks of rows are multiples of: of rows that lie side by side, a tile."""
+    if plan.full_reductions or plan.column_sums:
         return 0
-    if len(rows) > 1:
-        return 1
-    return choice.tile if isinstance(choice, ColumnsChoice) else choice.group or 1
+    return TILE if columns and len(rows) == 1 else 1
 
 
 def _unrolled_kernel(program: ScalarProgram, target: Target, members: list[Node]) -> Kernel:

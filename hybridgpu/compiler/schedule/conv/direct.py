@@ -54,6 +54,8 @@ LANES = CpuConstants.vector_bytes // 4  #: floats of the widest vector
 _MAX_TAPS = 4096  #: elements of a channel's kernel (CPU)
 _THREADS = 128  #: of a block
 _MAX_LINE_REGISTERS = 16  #: elements of a line that a thread has at hand
+_UNITS = 64  #: units of a sample that a convolution has at least, if it has so many channels (CPU), …
+_SLICE_CHANNELS = 16  #: … of so many of which a unit is one
 _MIN_DYNAMIC_CHANNELS = 128  #: channels whose number may be an argument: fewer are faster as a loop of known length
 
 
@@ -348,6 +350,7 @@ def schedule_conv(
         in_place=in_place_pairs(program, (*whole, *(image.elements_read if image else ())))
         if loops.computes_once
         else [],
+        chunk_multiple=loops.chunk_multiple,
     )
 
 
@@ -365,13 +368,15 @@ class _Epilogue:
 
 @dataclass
 class _Loops:
-    """What a target's kernel is besides: see :class:`Kernel`; ``computes_once``: no element is computed twice."""
+    """What a target's kernel is besides: see :class:`Kernel`; ``computes_once``: no element is computed twice; ``chunk_multiple``: units
+    that a chunk is a multiple of (CPU)."""
 
     fields: ConvFields
     choice: BandConvChoice | DirectConvChoice
     extents: tuple[int, ...]
     launch: Launch | None = None
     computes_once: bool = True
+    chunk_multiple: int = 0
 
 
 def _band_loops(
@@ -381,7 +386,10 @@ def _band_loops(
     band = band_of(shape, size, epilogue.image is not None)
     assert band is not None
     pixels = shape.is_pointwise and band.direct  # one kernel whatever the number of inputs
-    samples = epilogue.axes[0].extent
+    _, height, width = shape.result
+    bands = shape.groups * shape.result[0] * -(-height // band.rows) * -(-width // band.columns)
+    slices = _slices(shape, band, bands)
+    units = epilogue.axes[0].extent * bands * slices
     return _Loops(
         CpuConvFields(
             pointers=pointers,
@@ -395,12 +403,24 @@ def _band_loops(
             each=epilogue.each,
             band=band,
             is_pointwise=pixels,
+            slices=slices,
         ),
         BandConvChoice(rows=band.rows, columns=band.columns, copies=not band.direct, use=round(band.utilization, 2)),
-        (samples, shape.inputs) if pixels else (samples,),
+        (units, shape.inputs) if pixels else (units,),
         # a last band that reaches back over the one before computes elements again
         computes_once=shape.result[1] % band.rows == 0 and shape.result[2] % band.columns == 0,
+        # where there are bands enough, a chunk copies none that another one copies, too
+        chunk_multiple=slices if units // slices >= _UNITS else 1,
     )
+
+
+def _slices(shape: ConvShape, band: Band, bands: int) -> int:
+    """Parts of the output channels of a group, where there are too few ``bands`` of a sample for many threads.
+
+    Each makes the copy of its band anew if it is the first of a chunk, so that it should compute much of that.
+    """
+    most = shape.outputs // (_SLICE_CHANNELS if band.direct else 2 * _SLICE_CHANNELS)
+    return max(1, min(-(-_UNITS // bands), most))
 
 
 def _thread_loops(

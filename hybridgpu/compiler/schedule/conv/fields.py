@@ -46,11 +46,13 @@ class CpuConvFields(ConvFields):
     Attributes:
         band: how much of the result is computed together.
         is_pointwise: the number of input channels is an argument.
+        slices: parts of the output channels of a group, each of which is a unit of work.
     """
 
     template: ClassVar[str] = "cpu/conv.j2"
     band: Band
     is_pointwise: bool
+    slices: int
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -243,6 +243,23 @@ HG_DEVICE void dots_rows(const T* a, const T* b, const Index am, const Index bn,
   }
 }
 
+// One row of products: its columns begin … end - 1, of which begin is a multiple of 8.
+template <int N, int K, typename T, typename F>
+HG_DEVICE void dots_row(const T* a, const T* b, const Index begin, const Index end, const int columns, const Index bn,
+                        F out) {
+  const int NR = 0 < N && N < 8 ? N : 8;
+  for (Index n = begin; n < end; n += NR) {
+    const Index skip = n + NR <= columns ? 0 : n + NR - columns;
+    T totals[1][NR];
+    dots_block<1, NR, K>({a}, b + (n - skip) * bn, bn, totals);
+    for (Index j = skip; j < NR; ++j) out(0, n - skip + j, totals[0][j]);
+  }
+}
+template <bool ONE, int N, int K, Index AM, Index AK, Index BK, Index BN, typename T, typename F>
+HG_DEVICE void matmul_dots_row(const T* a, const T* b, const Index begin, const Index end, F out) {
+  dots_row<N, K>(a, b, begin, end, N, BN, out);
+}
+
 // sum over k of a[m * AM + k] * b[n * BN + k], for rows begin … end - 1. Where rows are no multiple of a vector long,
 // most loads of theirs would touch two cache lines: beside several rows of the other operand a copy is worth it.
 template <bool ONE, int N, int K, typename T, typename F>
@@ -250,13 +267,7 @@ HG_DEVICE void matmul_dots(const T* a, const T* b, const Index begin, const Inde
                            const Index bn, F out) {
   const int MR = HG_TILE_ROWS, NR = 0 < N && N < HG_TILE_COLUMNS ? N : HG_TILE_COLUMNS, lanes = vector_of<T>::lanes;
   if constexpr (ONE) {
-    const int NR = 0 < N && N < 8 ? N : 8;
-    for (Index n = 0; n < columns; n += NR) {
-      const Index skip = n + NR <= columns ? 0 : n + NR - columns;
-      T totals[1][NR];
-      dots_block<1, NR, K>({a}, b + (n - skip) * bn, bn, totals);
-      for (Index j = skip; j < NR; ++j) out(0, n - skip + j, totals[0][j]);
-    }
+    dots_row<N, K>(a, b, 0, columns, columns, bn, out);
   } else {
     const bool lined = K % lanes != 0 && K >= 2 * lanes && sizeof(T) * 64 * (K + lanes) <= HG_LINED_UP;
     const int some = 64, most = some + MR - 1;  // no rest is less than a tile

@@ -7,9 +7,9 @@
 #endif
 #include "cpu.h"
 #include "matmul_cpu.h"
-HG_KERNEL dot_mul_b99b039c(const float* HG_RESTRICT x0, const float* HG_RESTRICT x1, float* HG_RESTRICT y0, const Index begin, const Index end) {
-  for (Index i0 = begin; i0 < end; ++i0) {
-    for (Index i1 = 0; i1 < 3; ++i1) {
+HG_KERNEL dot_mul_43179930(const float* HG_RESTRICT x0, const float* HG_RESTRICT x1, float* HG_RESTRICT y0, const Index begin, const Index end) {
+  for (Index i1 = begin; i1 < end; ++i1) {
+    for (Index i0 = 0; i0 < 2; ++i0) {
       hg::matmul_axpy<false, 6, 5, 5, 1, 6, 1>(
           x0 + (i0 * 60 + i1 * 20), x1 + (i0 * 90 + i1 * 30), 0, 4,
           [&](const Index i2, const Index i3, const float v0) __attribute__((always_inline)) {
@@ -20,5 +20,5 @@ HG_KERNEL dot_mul_b99b039c(const float* HG_RESTRICT x0, const float* HG_RESTRICT
   }
 }
 HG_EXPORT void run0(char* arena, const Index* e, char* const* w, char* input0, char* input1, char* output0) {
-  dot_mul_b99b039c((float*)input0, (float*)input1, (float*)output0, 0, e[0]);
+  dot_mul_43179930((float*)input0, (float*)input1, (float*)output0, 0, e[0]);
 }

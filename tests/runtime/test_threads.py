@@ -67,6 +67,18 @@ KINDS = {
         lambda: initialized(chain(Function(lambda F, x: F.exp(x)), nn.Conv2D(64, 3, padding=1, in_channels=24))),
         (1, 24, 28, 28),
     ),
+    "dense": (lambda: initialized(nn.Dense(70, in_units=300)), (331, 300)),
+    "dense_of_one": (lambda: initialized(nn.Dense(1003, in_units=512)), (1, 512)),
+    "dense_of_made": (
+        lambda: initialized(chain(Function(lambda F, x: F.exp(x)), nn.Dense(64, in_units=96))),
+        (517, 96),
+    ),
+    "attention": (
+        lambda: Function(lambda F, x: F.batch_dot(F.softmax(F.batch_dot(x, x, False, True)), x)),
+        (24, 65, 32),
+    ),
+    "heads": (lambda: Function(lambda F, x: F.linalg.gemm2(x, x, transpose_b=True)), (1, 24, 65, 32)),
+    "columns_of_another_order": (lambda: Function(lambda F, x: F.dot(x, x, transpose_a=True)), (40, 301)),
     "residual_block": (lambda: initialized(BasicBlockV1(32, 1, False, 32)), (1, 32, 56, 56)),
     "global_pool": (lambda: initialized(nn.GlobalAvgPool2D()), (16, 128, 14, 14)),
 }

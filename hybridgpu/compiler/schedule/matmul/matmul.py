@@ -21,6 +21,7 @@ from ...ir.indexing import Expr, Var, of_var, substitute
 from ...passes.fuse.group import Group, label
 from ...passes.materialize import as_strided, matrix_strides
 from ...primitives.views import strip_views
+from ...size_buckets import MIN_DYNAMIC_EXTENT
 from ...target import Target
 from ..blocks import Line
 from ..choice import MatmulChoice
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
 
 __all__ = ["contiguous_along_k", "schedule_matmul"]
 
+_CHUNK_ROWS = 64  #: rows that chunks are multiples of: those beside which columns are copied, or tiles run down (CPU)
 _COMPUTED = ("left", "right")  #: names of operands that are computed as they are loaded
 
 
@@ -149,6 +151,7 @@ def schedule_matmul(
         in_place=in_place_pairs(
             program, (*product.stored_operands, *(x for made in loaded for x in made.elements_read))
         ),
+        chunk_multiple=loops.chunk_multiple,
     )
 
 
@@ -162,6 +165,7 @@ class _Loops:
     launch: Launch | None = None
     headers: tuple[str, ...] = ()
     compile_cost: int = 2
+    chunk_multiple: int = 0
     config: MatmulConfig | None = None
     stageable: StageableColumns | None = None
 
@@ -321,6 +325,9 @@ def _cpu_loops(p: _Product, outputs: Sequence[Node]) -> _Loops:
     first = "true" if m.extent == 1 else "false"
     if not floats:
         form, first = "plain", dot.dtype.compute
+    # rows are what threads share, of a single one its columns
+    by_columns = form == "dots" and m.extent == 1 and not (batch or p.prologues or words)
+    form = "dots_row" if by_columns else form
     outermost = not batch and reduces_outermost((left.first, left.second), (right.first, right.second), depth)
     dynamic = outermost and not p.prologues and form == "axpy"
     statements = _epilogue_statements(p)
@@ -332,6 +339,8 @@ def _cpu_loops(p: _Product, outputs: Sequence[Node]) -> _Loops:
     if lengths or words:
         known = frozenset({p.k}) if dynamic else lengths
         terms = _shape_text(writer, calls.left, calls.spans[0].right, n, p.k, known)
+    if batch and not panels and batch[0].extent < MIN_DYNAMIC_EXTENT:  # of a batch of few, threads share the heads
+        batch = sorted(batch, key=lambda v: -v.extent)
     fields = CpuMatmulFields(
         pointers=writer.pointer_list(outputs),
         product=p.element,
@@ -351,7 +360,8 @@ def _cpu_loops(p: _Product, outputs: Sequence[Node]) -> _Loops:
     return _Loops(
         fields,
         MatmulChoice(form=form),
-        (batch[0].extent, *([m.extent] if panels else [])) if batch else (m.extent,),
+        (batch[0].extent, *([m.extent] if panels else [])) if batch else (n.extent if by_columns else m.extent,),
+        chunk_multiple=1 if batch else 8 if by_columns else _CHUNK_ROWS,
         headers=("tile_cpu.h",) if calls.transposes else (),
         compile_cost=5 if form == "dots" and m.extent > 1 else 2,  # tiles, whose sums a compiler unrolls and orders
     )

@@ -288,10 +288,15 @@ static __attribute__((noinline, noclone)) void filter_move(T* HG_RESTRICT totals
   }
 }
 
-// All results of `count` channels of the stationary operand from `s` on, in group g (or of groups from g on).
+// Parts of the shifted operand's channels, each of which has room for its sums beside V vectors of the stationary one's.
+template <typename S, int V, typename T>
+constexpr int filter_parts_of = (S::MC + filter_plan<S, V, T>::channels - 1) / filter_plan<S, V, T>::channels;
+
+// All results of `count` channels of the stationary operand from `s` on, in group g (or of groups from g on), for parts
+// begin … end - 1 of the shifted one's channels.
 template <typename S, int V, typename T, typename A, typename F>
-HG_DEVICE void filter_block(const A* stationary, const A* shifted, const Index begin, const Index end, const int g, const int s,
-                             const int count, F out) {
+HG_DEVICE void filter_block(const A* stationary, const A* shifted, const Index all_samples, const int begin, const int end,
+                             const int g, const int s, const int count, F out) {
   typedef filter_plan<S, V, T> Plan;
   constexpr int width = Plan::width, taps = Plan::taps, positions = Plan::samples * Plan::rows * Plan::columns;
   constexpr int together = taps < 32 ? (32 + taps - 1) / taps : 1;  // channels of a line of results
@@ -306,12 +311,12 @@ HG_DEVICE void filter_block(const A* stationary, const A* shifted, const Index b
   stationary += g * (Index)S::SG + s * (Index)S::SS;
   shifted += g * (Index)S::MG;
   const Index distance = S::ACROSS ? (Index)S::SG : (Index)S::SS;
-  for (int first = 0; first < S::MC; first += Plan::channels) {
+  for (int first = begin * Plan::channels; first < S::MC && first < end * Plan::channels; first += Plan::channels) {
     const int channels = minimum(Plan::channels, S::MC - first);
     __builtin_memset(totals, 0, sizeof totals);
     Index parts = 0;
-    for (Index n = begin; n < end; n += Plan::samples) {
-      const int samples = (int)minimum<Index>(Plan::samples, end - n);
+    for (Index n = 0; n < all_samples; n += Plan::samples) {
+      const int samples = (int)minimum<Index>(Plan::samples, all_samples - n);
       for (int d = 0; d < S::OD; ++d)
         for (int h = 0; h < S::OH; h += Plan::band)
           for (int w = 0; w < S::OW; w += Plan::columns) {
@@ -353,19 +358,29 @@ HG_DEVICE void filter_block(const A* stationary, const A* shifted, const Index b
   }
 }
 
-// Samples begin … end - 1, of which there must be all. T is what is computed in.
+// Units begin … end - 1 of S::UNITS: a unit is a share of the blocks of results, some channels of one operand with some of the
+// other. Each block adds up all samples. T is what is computed in.
 template <typename S, typename T, typename A, typename F>
-HG_DEVICE void conv_backward_filter(const A* stationary, const A* shifted, const Index begin, const Index end, F out) {
+HG_DEVICE void conv_backward_filter(const A* stationary, const A* shifted, const Index begin, const Index end,
+                                    const Index samples, F out) {
   constexpr int lanes = vector_of<T>::lanes, V = filter_tile_of<S, T>().vectors;
   constexpr int all = S::ACROSS ? S::G : S::SC, vectors = (all + lanes - 1) / lanes, rest = vectors % V;
-  constexpr int others = S::ACROSS ? S::SC : S::G;
-  for (int other = 0; other < others; ++other) {
-    int at = 0;
-    for (; at / lanes + V <= vectors; at += V * lanes)
-      filter_block<S, V, T>(stationary, shifted, begin, end, S::ACROSS ? at : other, S::ACROSS ? other : at,
-                             minimum(V * lanes, all - at), out);
-    if constexpr (rest != 0)
-      filter_block<S, rest, T>(stationary, shifted, begin, end, S::ACROSS ? at : other, S::ACROSS ? other : at, all - at, out);
+  constexpr int others = S::ACROSS ? S::SC : S::G, whole = vectors / V, parts = filter_parts_of<S, V, T>;
+  constexpr int last = rest ? filter_parts_of<S, rest ? rest : V, T> : 0, each = whole * parts + last;
+  const Index stop = (Index)others * each * end / S::UNITS;
+  for (Index b = (Index)others * each * begin / S::UNITS; b < stop;) {
+    const int other = b / each, k = b % each;
+    const bool whole_tile = k < whole * parts;
+    const int tile = whole_tile ? k / parts : whole, at = tile * V * lanes, from = k - tile * parts;
+    const int to = (int)minimum<Index>(whole_tile ? parts : last, from + (stop - b));
+    const int g = S::ACROSS ? at : other, s = S::ACROSS ? other : at;
+    if (whole_tile) {
+      if constexpr (whole != 0)
+        filter_block<S, V, T>(stationary, shifted, samples, from, to, g, s, minimum(V * lanes, all - at), out);
+    } else {
+      if constexpr (rest != 0) filter_block<S, rest, T>(stationary, shifted, samples, from, to, g, s, all - at, out);
+    }
+    b += to - from;
   }
 }
 

@@ -113,23 +113,23 @@ static __attribute__((noinline)) void spread_copy(const T* HG_RESTRICT x, const 
   for (int i = 0; i < vector_of<T>::lanes; ++i) to[i] = 0;
 }
 
-// Samples begin … end - 1.
+// Units begin … end - 1: a unit is a band of a group of a sample.
 template <typename S, typename T, typename F>
 HG_DEVICE void conv_input_dilated(const T* x, const T* w, const Index begin, const Index end, F out) {
   constexpr int channels = conv_channels(S::OG, spread_vectors<S, T>), rest = S::OG % channels;
+  constexpr int bands = (S::U + S::R - 1) / S::R;
   T scratch[S::CG * S::RP * S::WP + vector_of<T>::lanes] __attribute__((aligned(64)));
-  for (Index n = begin; n < end; ++n)
-    for (int g = 0; g < S::G; ++g) {
-      const T* weight = w + (Index)g * S::OG * S::CG * S::TAPS;
-      for (int u = 0; u < S::U; u += S::R) {
-        spread_copy<S>(x + (n * S::G + g) * (Index)S::CG * S::H * S::W, u, scratch);
-        int o = 0;
-        for (; o + channels <= S::OG; o += channels)
-          dilated_block<S, 0, channels>(scratch, weight + (Index)o * S::CG * S::TAPS, n, g * S::OG + o, u, out);
-        if constexpr (rest != 0)
-          dilated_block<S, 0, rest>(scratch, weight + (Index)o * S::CG * S::TAPS, n, g * S::OG + o, u, out);
-      }
-    }
+  for (Index unit = begin; unit < end; ++unit) {
+    const int u = unit % bands * S::R, g = unit / bands % S::G;
+    const Index n = unit / bands / S::G;
+    const T* weight = w + (Index)g * S::OG * S::CG * S::TAPS;
+    spread_copy<S>(x + (n * S::G + g) * (Index)S::CG * S::H * S::W, u, scratch);
+    int o = 0;
+    for (; o + channels <= S::OG; o += channels)
+      dilated_block<S, 0, channels>(scratch, weight + (Index)o * S::CG * S::TAPS, n, g * S::OG + o, u, out);
+    if constexpr (rest != 0)
+      dilated_block<S, 0, rest>(scratch, weight + (Index)o * S::CG * S::TAPS, n, g * S::OG + o, u, out);
+  }
 }
 
 }  // namespace hg

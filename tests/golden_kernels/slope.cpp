@@ -13,7 +13,7 @@
 #endif
 #include "cpu.h"
 #include "conv_backward_filter_cpu.h"
-namespace conv_mul_add_302ca738_ {
+namespace conv_mul_add_763bcc93_ {
 struct S {
   static constexpr int G = 1, MC = 4, SC = 8;
   static constexpr int OD = 1, OH = 7, OW = 7;
@@ -24,11 +24,12 @@ struct S {
   static constexpr int STARTD = 0, STARTH = 0, STARTW = 0;
   static constexpr long long SN = 392, SG = 0, SS = 49;
   static constexpr long long MN = 324, MG = 0, MM = 81;
+  static constexpr int UNITS = 64;
   static constexpr bool DIRECT = true, ACROSS = false;
 };
 }  // namespace
-HG_KERNEL conv_mul_add_302ca738(const float* HG_RESTRICT x0, const float* HG_RESTRICT x1, const float* HG_RESTRICT x2, float* HG_RESTRICT y0, const Index begin, const Index end) {
-  hg::conv_backward_filter<conv_mul_add_302ca738_::S, float>(x2, x1, begin, end, [&](const Index group, const Index m, const Index s, const Index d, const Index i2, const float* line) __attribute__((always_inline)) {
+HG_KERNEL conv_mul_add_763bcc93(const float* HG_RESTRICT x0, const float* HG_RESTRICT x1, const float* HG_RESTRICT x2, float* HG_RESTRICT y0, const Index begin, const Index end, const Index samples) {
+  hg::conv_backward_filter<conv_mul_add_763bcc93_::S, float>(x2, x1, begin, end, samples, [&](const Index group, const Index m, const Index s, const Index d, const Index i2, const float* line) __attribute__((always_inline)) {
     const Index i0 = m;
     const Index i1 = group * 8 + s;
     HG_SIMD
@@ -94,9 +95,9 @@ HG_KERNEL mul_bbf353a9(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const
   }
   if (nontemporal) hg::streaming_fence();
 }
-HG_KERNEL conv_mul_add_302ca738(const float* HG_RESTRICT x0, const float* HG_RESTRICT x1, const float* HG_RESTRICT x2, float* HG_RESTRICT y0, const Index begin, const Index end);
+HG_KERNEL conv_mul_add_763bcc93(const float* HG_RESTRICT x0, const float* HG_RESTRICT x1, const float* HG_RESTRICT x2, float* HG_RESTRICT y0, const Index begin, const Index end, const Index samples);
 HG_EXPORT void run0(char* arena, const Index* e, char* const* w, char* input0, char* input1, char* input2, char* output0) {
   hg::in_chunks(e[1], e[3], [&](const Index begin, const Index end) { max_6c00e408((float*)input0, (float*)(arena + e[0]), begin, end, e[2]); });
   hg::in_chunks(e[5], e[7], [&](const Index begin, const Index end) { mul_bbf353a9((float*)input1, (float*)(arena + e[4]), begin, end, e[6]); });
-  conv_mul_add_302ca738((float*)input2, (float*)(arena + e[8]), (float*)(arena + e[9]), (float*)output0, 0, e[10]);
+  hg::in_chunks(e[10], e[12], [&](const Index begin, const Index end) { conv_mul_add_763bcc93((float*)input2, (float*)(arena + e[8]), (float*)(arena + e[9]), (float*)output0, begin, end, e[11]); });
 }

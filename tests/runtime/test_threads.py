@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import hybridgpu as mx
-from hybridgpu import gluon, nd
+from hybridgpu import autograd, gluon, nd
 from hybridgpu.backends.cpu.thread_pool import worker_count
 from hybridgpu.gluon import nn
 from hybridgpu.gluon.model_zoo.vision import BasicBlockV1
@@ -96,6 +96,53 @@ def test_bits_do_not_depend_on_the_number_of_threads(kind):
         with mx.set_num_threads(threads):
             for _ in range(3):
                 np.testing.assert_array_equal(net(x).asnumpy(), expected)
+
+
+#: name -> a net to train, the shape of what it is called with
+TRAINED = {
+    "convolutions": (
+        lambda: chain(
+            nn.Conv2D(40, 3, padding=1, in_channels=24),
+            nn.Activation("relu"),
+            nn.Conv2D(33, 3, strides=2, in_channels=40),
+        ),
+        (6, 24, 30, 28),
+    ),
+    "depthwise": (lambda: chain(nn.Conv2D(64, 3, padding=1, groups=64, in_channels=64)), (5, 64, 28, 28)),
+    "normalized": (lambda: chain(nn.Conv2D(32, 3, in_channels=16), nn.BatchNorm(in_channels=32)), (6, 16, 32, 32)),
+    "dense": (lambda: chain(nn.Dense(128, "tanh", in_units=200), nn.LayerNorm(in_channels=128)), (700, 200)),
+    "embedding": (lambda: chain(nn.Embedding(500, 64), nn.Dense(32, in_units=64, flatten=False)), (40, 50)),
+}
+
+
+@pytest.mark.parametrize("kind", TRAINED)
+def test_gradients_and_state_do_not_depend_on_the_number_of_threads(kind):
+    make, shape = TRAINED[kind]
+    net = initialized(make())
+    x = nd.array(np.random.RandomState(0).randint(0, 500, shape)) if kind == "embedding" else random(*shape)
+    start = {k: p.data().copy() for k, p in net.collect_params().items()}
+    net.hybridize()
+
+    def step():
+        for k, p in net.collect_params().items():
+            p.set_data(start[k])
+        if kind != "embedding":
+            x.attach_grad()
+        with autograd.record():
+            loss = (net(x) ** 2).mean()
+        loss.backward()
+        found = [loss.asnumpy(), *([] if kind == "embedding" else [x.grad.asnumpy()])]
+        for p in net.collect_params().values():
+            found += [p.data().asnumpy(), *([p.grad().asnumpy()] if p.grad_req != "null" else [])]
+        return found
+
+    with mx.set_num_threads(1):
+        expected = step()
+    for threads in (2, 3, 7):
+        with mx.set_num_threads(threads):
+            for _ in range(2):
+                for got, wanted in zip(step(), expected, strict=True):
+                    np.testing.assert_array_equal(got, wanted)
 
 
 @linux

@@ -43,6 +43,7 @@ _BYTES = CpuConstants.vector_bytes  #: of the vectors that estimates are made fo
 _MAX_COPY_BYTES = (
     128 << 10
 )  #: bytes of what the taps of some positions of one channel read, at most: see conv_backward_filter_cpu.h
+_UNITS = 64  #: shares of the results, for as many threads; where there are fewer blocks of them, some are empty
 _MAX_TAPS = 512  #: sums of one channel, at most
 
 
@@ -107,6 +108,7 @@ class FilterGradientFields(TemplateFields):
         first, second: C text of the first two of them.
         product: type and name of an element of the convolution.
         once, each: the epilogue: statements of a row of taps and of each tap.
+        units: shares of the results.
     """
 
     template: ClassVar[str] = "cpu/conv_backward_filter.j2"
@@ -121,6 +123,7 @@ class FilterGradientFields(TemplateFields):
     product: tuple[str, str]
     once: list[Statement]
     each: list[Statement]
+    units: int
 
 
 def _vectors(channels: int) -> int:
@@ -238,7 +241,9 @@ def schedule_conv_backward_filter(program: ScalarProgram, conv: Node, target: Ta
         once=once,
         each=each,
         product=(conv.dtype.compute, writer.names[program.contraction]),
+        units=_UNITS,
     )
+    writer.runtime_args.named("samples", conv.inputs[1].shape[1])
     return Kernel(
         runtime_args=writer.runtime_args,
         kind="conv",
@@ -247,13 +252,14 @@ def schedule_conv_backward_filter(program: ScalarProgram, conv: Node, target: Ta
         fields=fields,
         inputs=writer.inputs,
         outputs=outputs,
-        extents=(conv.inputs[1].shape[1],),
+        extents=(_UNITS,),
         headers=(*headers(program), "conv_backward_filter_cpu.h"),
         members=members,
         choice=_choice(shape, copies),
         bytes_read=read,
         bytes_written=written,
         in_place=in_place_pairs(program, [p.node for p in found]),
+        chunk_multiple=1,
     )
 
 

@@ -141,11 +141,12 @@ def schedule_input_dilated_conv(program: ScalarProgram, conv: Node, target: Targ
         fields=fields,
         inputs=writer.inputs,
         outputs=outputs,
-        extents=(axes[0].extent,),
+        extents=(axes[0].extent * shape.groups * -(-phases.phase[0] // phases.rows),),
         headers=(*headers(program), "conv_input_dilated_cpu.h"),
         members=members,
         choice=InputDilatedChoice(phases=prod(shape.base), rows=phases.rows, use=round(use, 2)),
         bytes_read=read,
         bytes_written=written,
         in_place=in_place_pairs(program, (x, w)),
+        chunk_multiple=1,
     )

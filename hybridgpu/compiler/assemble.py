@@ -18,7 +18,7 @@ from .passes.memory.buffer_donation import donate_buffers
 from .passes.memory.step_order import StepBuffers, order_steps
 from .primitives.views import RESHAPES, strip_views
 from .program import Buffer, KernelInfo, KernelStep, LibraryStep, Program, Refusal
-from .schedule.cpu.chunks import chunk_size
+from .schedule.cpu.chunks import chunk_size, one_thread_seconds
 from .schedule.in_place import apply_in_place
 from .schedule.kernel import Kernel
 from .schedule.schedule_groups import Scheduled
@@ -165,6 +165,7 @@ class _ProgramBuilder:
                 operators=() if operators == first.operators else tuple(operators),
                 choice=None if choice == first.choice else choice,
                 chunk=chunk_size(kernel, self._target),
+                nanoseconds=int(one_thread_seconds(kernel, self._target) * 1e9),
             )
         )
 

@@ -72,6 +72,7 @@ class KernelStep:
 
     Attributes:
         chunk: CPU: turns of its outermost loop that a thread takes at once; 0: it takes all of them.
+        nanoseconds: CPU: what it takes on one thread, as the cost model estimates it.
     """
 
     kernel: int
@@ -84,6 +85,7 @@ class KernelStep:
     operators: tuple[tuple[str, str, str], ...] = ()  #: what it computes, if not what the kernel's first start does
     choice: dict[str, Any] | None = None  #: its own, if it is not that of the kernel's first start
     chunk: int = 0
+    nanoseconds: int = 0
 
 
 @dataclass

@@ -2,6 +2,7 @@
 """Programs on several threads: the same bits for any number of threads, from several callers, in forked children."""
 
 import os
+import re
 import signal
 import sys
 import threading
@@ -216,3 +217,20 @@ def test_workers_of_a_data_loader_use_one_thread():
             np.testing.assert_array_equal(y[0].asnumpy(), wanted)
             assert threads.asscalar() == 1
         assert mx.get_num_threads() == 3
+
+
+@pytest.mark.parametrize(
+    ("function", "shape", "expected"),
+    [
+        (lambda F, x: F.exp(F.sin(x)), (100_000,), r"in \d+ chunks of \d+ elements"),
+        (lambda F, x: F.softmax(x), (4096, 1024), r"in 256 chunks of 16 rows"),
+        (lambda F, x: x * 2, (16,), r"in one: less than 1 us"),
+    ],
+)
+def test_explain_says_how_threads_share_a_kernel(function, shape, expected):
+    net = Function(function)
+    net.hybridize()
+    report = net.explain(random(*shape))
+    (kernel,) = report.kernels
+    assert re.fullmatch(expected, kernel.threads), kernel.threads
+    assert (kernel.threads in str(report)) == (" chunks of " in kernel.threads)

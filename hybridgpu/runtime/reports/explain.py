@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from itertools import groupby
+from math import prod
 from typing import Any
 
 from ...compiler.program import KernelStep, LibraryStep, PassRecord, Program, Refusal
@@ -41,6 +42,7 @@ class KernelReport:
         bytes_min: the part of it that the program's own arguments and results need.
         choice: the numbers the schedule chose.
         note: why this kind of kernel, where a library could compute it as well; of which loop's body it is.
+        threads: how threads of the CPU share it, or why they do not, in words; '' on a GPU.
     """
 
     name: str
@@ -51,6 +53,7 @@ class KernelReport:
     bytes_min: int
     choice: dict[str, Any]
     note: str = ""
+    threads: str = ""
 
 
 @dataclass(frozen=True)
@@ -154,6 +157,7 @@ class Explanation:
                 needed += sum(program.buffers[b].nbytes for b in written if program.buffers[b].space == "input")
                 moved = step.bytes_read + step.bytes_written
                 operators = list(dict.fromkeys(step.operators or k.operators))
+                threads = _threads(program, step) if program.target == "cpu" else ""
                 choice = k.choice if step.choice is None else step.choice
                 self.kernels.append(
                     KernelReport(
@@ -164,7 +168,8 @@ class Explanation:
                         moved,
                         min(needed, moved),
                         choice,
-                        "; ".join(filter(None, (_direct(k.kind, choice), within))),
+                        "; ".join(filter(None, (_direct(k.kind, choice), within, threads if step.chunk else ""))),
+                        threads,
                     )
                 )
             elif isinstance(step, LibraryStep) and isinstance(planned, LibraryStep):
@@ -304,6 +309,21 @@ class RecordedExplanation(StagedExplanation):
 def counted(number: int, what: str) -> str:
     """``1 kernel``, ``2 kernels``."""
     return f"{number} {what}{'' if number == 1 else 's'}"
+
+
+def _threads(program: Program, step: KernelStep) -> str:
+    """How threads share a step."""
+    if not step.chunk:
+        taken = f"{step.nanoseconds / 1e3:.0f} us" if step.nanoseconds >= 1000 else "less than 1 us"
+        return (
+            f"in one: {taken}"
+            if program.kernels[step.kernel].chunk_multiple
+            else f"in one, as it cannot be cut: {taken}"
+        )
+    turns, kind = step.extents[0], program.kernels[step.kernel].kind
+    flat = kind == "map" and prod(program.buffers[step.buffers[-1]].shape) == turns
+    unit = "units" if kind == "conv" else "elements" if flat else "rows"
+    return f"in {-(-turns // step.chunk)} chunks of {step.chunk} {unit}"
 
 
 def _noted(note: str) -> str:

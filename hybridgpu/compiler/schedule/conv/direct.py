@@ -55,7 +55,8 @@ _MAX_TAPS = 4096  #: elements of a channel's kernel (CPU)
 _THREADS = 128  #: of a block
 _MAX_LINE_REGISTERS = 16  #: elements of a line that a thread has at hand
 _UNITS = 64  #: units of a sample that a convolution has at least, if it has so many channels (CPU), …
-_SLICE_CHANNELS = 16  #: … of so many of which a unit is one
+_SLICE_CHANNELS = 16  #: … of so many of which a unit is one, twice as many where a copy is used for less than …
+_SLICE_TAPS = 5  #: … so many elements of a window
 _MIN_DYNAMIC_CHANNELS = 128  #: channels whose number may be an argument: fewer are faster as a loop of known length
 
 
@@ -419,7 +420,8 @@ def _slices(shape: ConvShape, band: Band, bands: int) -> int:
 
     Each makes the copy of its band anew if it is the first of a chunk, so that it should compute much of that.
     """
-    most = shape.outputs // (_SLICE_CHANNELS if band.direct else 2 * _SLICE_CHANNELS)
+    cheap = band.direct or len(band.taps) >= _SLICE_TAPS
+    most = shape.outputs // (_SLICE_CHANNELS if cheap else 2 * _SLICE_CHANNELS)
     return max(1, min(-(-_UNITS // bands), most))
 
 

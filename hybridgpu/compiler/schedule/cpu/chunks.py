@@ -13,7 +13,7 @@ from ...cost import cpu_kernel_seconds
 from ...target import Target
 from ..kernel import Kernel
 
-__all__ = ["chunk_size"]
+__all__ = ["chunk_size", "one_thread_seconds"]
 
 _MOST_CHUNKS = 256  #: of a step: four for each of 64 cores
 
@@ -23,10 +23,18 @@ def chunk_size(kernel: Kernel, target: Target) -> int:
     if not kernel.chunk_multiple or not target.device.loop_nests:
         return 0
     turns, multiple = kernel.extents[0], kernel.chunk_multiple
-    taken = cpu_kernel_seconds(target, kernel.bytes_read + kernel.bytes_written, kernel.members)
-    chunks = min(int(taken / target.cpu.chunk_seconds), _MOST_CHUNKS, -(-turns // multiple))
+    chunks = min(
+        int(one_thread_seconds(kernel, target) / target.cpu.chunk_seconds), _MOST_CHUNKS, -(-turns // multiple)
+    )
     if chunks < 2:
         return 0
     each = -(-turns // chunks)
     each += -each % multiple
     return each if each < turns else 0
+
+
+def one_thread_seconds(kernel: Kernel, target: Target) -> float:
+    """What a kernel of the CPU takes on one thread; 0 on another device."""
+    if not target.device.loop_nests:
+        return 0.0
+    return cpu_kernel_seconds(target, kernel.bytes_read + kernel.bytes_written, kernel.members)

@@ -53,7 +53,8 @@ if TYPE_CHECKING:
 
 __all__ = ["contiguous_along_k", "schedule_matmul"]
 
-_CHUNK_ROWS = 64  #: rows that chunks are multiples of: those beside which columns are copied, or tiles run down (CPU)
+_CHUNK_ROWS = 64  #: rows that chunks are multiples of: those beside which columns are copied, or tiles run down (CPU) …
+_FEW_ROWS = 512  #: … of so many; of fewer ones chunks are multiples of 8
 _COMPUTED = ("left", "right")  #: names of operands that are computed as they are loaded
 
 
@@ -361,7 +362,7 @@ def _cpu_loops(p: _Product, outputs: Sequence[Node]) -> _Loops:
         fields,
         MatmulChoice(form=form),
         (batch[0].extent, *([m.extent] if panels else [])) if batch else (n.extent if by_columns else m.extent,),
-        chunk_multiple=1 if batch else 8 if by_columns else _CHUNK_ROWS,
+        chunk_multiple=1 if batch else 8 if by_columns or m.extent < _FEW_ROWS else _CHUNK_ROWS,
         headers=("tile_cpu.h",) if calls.transposes else (),
         compile_cost=5 if form == "dots" and m.extent > 1 else 2,  # tiles, whose sums a compiler unrolls and orders
     )

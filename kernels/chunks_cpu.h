@@ -8,12 +8,17 @@
 typedef void (*HgChunk)(void*, Index, Index);
 
 static void hg_run_chunks_in_turn(Index n, Index chunk, HgChunk body, void* context) {
-  for (Index begin = 0; begin < n; begin += chunk) body(context, begin, n - begin < chunk ? n : begin + chunk);
+  Index begin = 0;
+  do {
+    body(context, begin, n - begin < chunk ? n : begin + chunk);
+    begin += chunk;
+  } while (begin < n);
 }
 
-// What runs chunks: those of the process's thread pool (thread_pool.h), once it is there.
+// What runs chunks, of nothing an empty one: the process's thread pool (thread_pool.h), once it is there. Weak, so that the
+// units of a program have one.
 extern "C" {
-__attribute__((visibility("default"))) void (*hg_run_chunks)(Index, Index, HgChunk, void*) = hg_run_chunks_in_turn;
+__attribute__((visibility("default"), weak)) void (*hg_run_chunks)(Index, Index, HgChunk, void*) = hg_run_chunks_in_turn;
 }
 
 namespace hg {

@@ -112,7 +112,11 @@ inline bool run_chunk() {
 }
 
 void run_alone(Index n, Index chunk, Body body, void* context) {
-  for (Index begin = 0; begin < n; begin += chunk) body(context, begin, n - begin < chunk ? n : begin + chunk);
+  Index begin = 0;
+  do {
+    body(context, begin, n - begin < chunk ? n : begin + chunk);
+    begin += chunk;
+  } while (begin < n);
 }
 
 // A worker that was woken on its caller's processor, as some kernels do, goes to another one of those that the caller may
@@ -251,7 +255,7 @@ HG_POOL_API void hg_pool_resize(int threads) {
 // Workers that exist.
 HG_POOL_API int hg_pool_workers() { return started; }
 
-// body(context, begin, end) for every chunk of 0 … n - 1; `chunk` elements each, of the last one what is left.
+// body(context, begin, end) for every chunk of 0 … n - 1, for 0, 0 if n is 0; `chunk` elements each, of the last one what is left.
 HG_POOL_API void hg_pool_run(Index n, Index chunk, Body body, void* context) {
   if (n <= chunk || load(limit) < 2 || __atomic_load_n(&owner, __ATOMIC_RELAXED) ||
       __atomic_exchange_n(&owner, 1, __ATOMIC_ACQUIRE)) {

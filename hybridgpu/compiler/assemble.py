@@ -18,7 +18,7 @@ from .passes.memory.buffer_donation import donate_buffers
 from .passes.memory.step_order import StepBuffers, order_steps
 from .primitives.views import RESHAPES, strip_views
 from .program import Buffer, KernelInfo, KernelStep, LibraryStep, Program, Refusal
-from .schedule.cpu.chunks import chunk_size, one_thread_seconds
+from .schedule.cpu.chunks import CHUNK_ROWS, chunk_size, one_thread_seconds
 from .schedule.in_place import apply_in_place
 from .schedule.kernel import Kernel
 from .schedule.schedule_groups import Scheduled
@@ -147,6 +147,9 @@ class _ProgramBuilder:
         """Add the start of a kernel; ``pairs``: operands and the results that are written over them."""
         apply_in_place(kernel, pairs)
         operators = list(dict.fromkeys(_origin(m) for m in kernel.members))
+        chunk = chunk_size(kernel, self._target)
+        if kernel.most_chunks:
+            kernel.runtime_args.named(CHUNK_ROWS, chunk or max(1, kernel.extents[0]))
         number = self._number(kernel, operators)
         first, choice = self.kernels[number], kernel.choice.report()
         bound = [self.where[n] for n in (*use.inputs, *use.outputs)]
@@ -164,7 +167,7 @@ class _ProgramBuilder:
                 in_place=tuple((self.where[x], self.where[y]) for x, y in pairs),
                 operators=() if operators == first.operators else tuple(operators),
                 choice=None if choice == first.choice else choice,
-                chunk=chunk_size(kernel, self._target),
+                chunk=chunk,
                 nanoseconds=int(one_thread_seconds(kernel, self._target) * 1e9),
             )
         )
@@ -186,6 +189,7 @@ class _ProgramBuilder:
                     numeric=self._target.numeric,
                     compile_cost=kernel.compile_cost,
                     chunk_multiple=kernel.chunk_multiple,
+                    merges_chunks=kernel.most_chunks > 0,
                 )
             )
         return self._by_name[name]

@@ -52,6 +52,7 @@ class KernelInfo:
         numeric: the mode that it is compiled in.
         compile_cost: the time that the C++ compiler takes for it, in fiftieths of a second.
         chunk_multiple: CPU: what chunks of its outermost loop are multiples of; 0: it runs as a whole.
+        merges_chunks: CPU: it runs its chunks itself, since it merges what comes of them.
     """
 
     name: str
@@ -64,6 +65,7 @@ class KernelInfo:
     numeric: str = "strict"
     compile_cost: int = 2
     chunk_multiple: int = 0
+    merges_chunks: bool = False
 
 
 @dataclass

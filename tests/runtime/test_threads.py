@@ -81,6 +81,12 @@ KINDS = {
     "heads": (lambda: Function(lambda F, x: F.linalg.gemm2(x, x, transpose_b=True)), (1, 24, 65, 32)),
     "columns_of_another_order": (lambda: Function(lambda F, x: F.dot(x, x, transpose_a=True)), (40, 301)),
     "residual_block": (lambda: initialized(BasicBlockV1(32, 1, False, 32)), (1, 32, 56, 56)),
+    "sum_of_rows": (lambda: Function(lambda F, x: F.sum(F.log(F.sum(F.exp(x), axis=1)))), (3001, 100)),
+    "column_sums": (lambda: Function(lambda F, x: F.sum(F.softmax(x), axis=0)), (2003, 96)),
+    "row_and_column_sums": (
+        lambda: Function(lambda F, x: F.concat(F.softmax(x), F.sum(F.softmax(x), axis=0, keepdims=True), dim=0)),
+        (2003, 96),
+    ),
     "global_pool": (lambda: initialized(nn.GlobalAvgPool2D()), (16, 128, 14, 14)),
 }
 
@@ -111,6 +117,7 @@ TRAINED = {
     ),
     "depthwise": (lambda: chain(nn.Conv2D(64, 3, padding=1, groups=64, in_channels=64)), (5, 64, 28, 28)),
     "normalized": (lambda: chain(nn.Conv2D(32, 3, in_channels=16), nn.BatchNorm(in_channels=32)), (6, 16, 32, 32)),
+    "normalized_rows": (lambda: chain(nn.LayerNorm(in_channels=192), nn.Activation("relu")), (1500, 192)),
     "dense": (lambda: chain(nn.Dense(128, "tanh", in_units=200), nn.LayerNorm(in_channels=128)), (700, 200)),
     "embedding": (lambda: chain(nn.Embedding(500, 64), nn.Dense(32, in_units=64, flatten=False)), (40, 50)),
 }
@@ -153,6 +160,19 @@ def test_threads_work():
     with mx.set_num_threads(3):
         net(x).wait_to_read()
         assert worker_count() >= 2
+
+
+@pytest.mark.parametrize("rows", [0, 1, 63, 64, 65, 640, 3001])
+def test_chunks_of_sums_are_merged(rows):
+    """Against the same in float64; a sum of no rows is 0."""
+    net = Function(lambda F, x: F.sum(F.log(F.sum(F.exp(x), axis=1))))
+    net.hybridize()
+    with mx.np_shape():
+        x = random(rows, 100)
+        expected = np.log(np.exp(x.asnumpy().astype("float64")).sum(1)).sum()
+        for threads in (1, 3):
+            with mx.set_num_threads(threads):
+                np.testing.assert_allclose(net(x).asnumpy(), expected, rtol=1e-5)
 
 
 def test_short_calls_are_one_chunk():

@@ -99,6 +99,8 @@ def cpu_source(program: Program) -> None:
 
 def _in_chunks(kernel: KernelInfo, step: KernelStep) -> bool:
     """Whether an entry calls a kernel for chunks: also where one size is a single chunk, since others have the same text."""
+    if kernel.merges_chunks:
+        return False
     return bool(step.chunk) or (kernel.chunk_multiple > 0 and step.extents[0] >= MIN_DYNAMIC_EXTENT)
 
 

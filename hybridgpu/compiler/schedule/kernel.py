@@ -182,6 +182,7 @@ class Kernel:
         loop: what one of kind loop runs again and again (schedule/persistent/grid_loops.py).
         compile_cost: how long the host's compiler takes for it, in fiftieths of a second.
         chunk_multiple: CPU: what chunks of its outermost loop, which threads share, are multiples of; 0: it runs as a whole.
+        most_chunks: CPU: chunks that it has states for, which it merges itself; 0: chunks have nothing to do with each other.
     """
 
     kind: str
@@ -206,6 +207,7 @@ class Kernel:
     runtime_args: RuntimeArgs = field(default_factory=RuntimeArgs)
     compile_cost: int = 2
     chunk_multiple: int = 0
+    most_chunks: int = 0
 
     @property
     def arguments(self) -> tuple[int, ...]:

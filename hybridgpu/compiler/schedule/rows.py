@@ -112,8 +112,10 @@ def schedule_rows(program: ScalarProgram, target: Target, members: list[Node]) -
             more = ["tile_cpu.h"]
     else:
         fields, choice = rows_fields(program, rows, plan, pointers, dynamic, length, private)
-        if fields.nontemporal is not None:
+        if (fields.states or fields).nontemporal is not None:
             more = ["stream_cpu.h"]
+    if fields.states:
+        more.append("chunks_cpu.h")
     read, written = traffic(program)
     full = any(plan.is_full_store(s.value, s.offset.vars) for s in program.stores)
     return Kernel(
@@ -131,14 +133,15 @@ def schedule_rows(program: ScalarProgram, target: Target, members: list[Node]) -
         bytes_written=written,
         in_place=in_place_pairs_reduction(program, plan),
         chunk_multiple=_chunk_multiple(plan, rows, columns),
+        most_chunks=fields.states.count if fields.states else 0,
     )
 
 
 def _chunk_multiple(plan: PassPlan, rows: list[Var], columns: bool) -> int:
-    """What chunks of rows are multiples of: of rows that lie side by side, a tile."""
-    if plan.full_reductions or plan.column_sums:
-        return 0
-    return TILE if columns and len(rows) == 1 else 1
+    """What chunks of rows are multiples of: of rows that lie or are finished side by side, a tile."""
+    if len(rows) > 1:
+        return 1
+    return TILE if columns or plan.full_reductions else 1
 
 
 def _unrolled_kernel(program: ScalarProgram, target: Target, members: list[Node]) -> Kernel:

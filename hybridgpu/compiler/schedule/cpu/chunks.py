@@ -13,8 +13,9 @@ from ...cost import cpu_kernel_seconds
 from ...target import Target
 from ..kernel import Kernel
 
-__all__ = ["chunk_size", "one_thread_seconds"]
+__all__ = ["CHUNK_ROWS", "chunk_size", "one_thread_seconds"]
 
+CHUNK_ROWS = "chunk_rows"  #: the parameter of a kernel that runs its chunks itself
 _MOST_CHUNKS = 256  #: of a step: four for each of 64 cores
 
 
@@ -24,7 +25,9 @@ def chunk_size(kernel: Kernel, target: Target) -> int:
         return 0
     turns, multiple = kernel.extents[0], kernel.chunk_multiple
     chunks = min(
-        int(one_thread_seconds(kernel, target) / target.cpu.chunk_seconds), _MOST_CHUNKS, -(-turns // multiple)
+        int(one_thread_seconds(kernel, target) / target.cpu.chunk_seconds),
+        kernel.most_chunks or _MOST_CHUNKS,
+        -(-turns // multiple),
     )
     if chunks < 2:
         return 0

@@ -29,6 +29,7 @@ from ..transpose_tiling import Tiling, choose_tiling, tiling_of_axes
 
 __all__ = [
     "PREFETCH_BYTES",
+    "ChunkStates",
     "Loop",
     "LoopFields",
     "TooManyStatements",
@@ -108,6 +109,26 @@ def blocks(loops: Sequence[Loop]) -> list[Line]:
 
 
 @dataclass(frozen=True, kw_only=True)
+class ChunkStates:
+    """States of reductions over all rows: each chunk of rows has its own, and they are merged in the order of the chunks.
+
+    Attributes:
+        count: chunks that there is room for.
+        declarations: of the states of all chunks.
+        parameters: of the function of a chunk, behind the kernel's, and …
+        arguments: … what it is given.
+        lines, nontemporal: the body of that function, as for :class:`LoopFields`.
+    """
+
+    count: int
+    declarations: Sequence[str]
+    parameters: Sequence[str]
+    arguments: Sequence[str]
+    lines: Sequence[Line]
+    nontemporal: Sequence[Line] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class LoopFields(TemplateFields):
     """A kernel of loops on the CPU.
 
@@ -115,17 +136,28 @@ class LoopFields(TemplateFields):
         lines: the body of its function.
         nontemporal: the body of one that may store past the caches, if that may be faster.
         extents: parameters behind those of the range that its outermost loop runs over.
+        states: of reductions over all rows; ``lines`` are then what follows the last chunk of rows.
     """
 
     template: ClassVar[str] = "cpu/loops.j2"
     lines: Sequence[Line]
     nontemporal: Sequence[Line] | None = None
     extents: Sequence[str] = ()
+    states: ChunkStates | None = None
 
     @property
     def body(self) -> Sequence[Line]:
         """What is printed: results that are written over operands are in the caches already."""
-        return self.lines if self.nontemporal is None or any(p.aliased for p in self.pointers) else self.nontemporal
+        return self._chosen(self.lines, self.nontemporal)
+
+    @property
+    def chunk_body(self) -> Sequence[Line]:
+        """What is printed of the function of a chunk."""
+        assert self.states is not None
+        return self._chosen(self.states.lines, self.states.nontemporal)
+
+    def _chosen(self, lines: Sequence[Line], nontemporal: Sequence[Line] | None) -> Sequence[Line]:
+        return lines if nontemporal is None or any(p.aliased for p in self.pointers) else nontemporal
 
 
 class TooManyStatements(Exception):

@@ -9,12 +9,16 @@ from ....core.dataclass import dataclass, field
 from ..blocks import Block, Line, for_head, texts
 from ..kernel import Statement
 from ..reduction_passes import FullReduction, Pass, PassPlan
+from .loop_nests import ChunkStates
 
 __all__ = ["PARTIAL_SUM_TERMS", "ColumnLoops", "RowLoops", "RowTiles", "TileCopy"]
 
 PARTIAL_SUM_TERMS = 64
 """Elements that a state of a sum takes in before it is added to another, which bounds the rounding error."""
 
+_MOST_CHUNKS = 64  #: of which there are states, …
+_STATES_BYTES = 1 << 18  #: … in so many bytes of the stack, …
+_WORD = 8  #: … of which an element takes so many at most
 _ALIGNED = "__attribute__((aligned(64)))"
 
 Names = Iterable[tuple[str, str]]  #: (type, name)
@@ -104,12 +108,56 @@ class ReductionLoops:
         return texts([*self.plan.after, *self.plan.after_stores])
 
     def total_states(self) -> list[str]:
-        """States of the reductions over all rows, and of a part of them."""
+        """States of a chunk of the reductions over all rows, and of a part of it."""
         return [
             line
             for t, type in self.totals
-            for line in (f"{type} {t.name}, part_{t.name};", f"{t.name}.start(0);", f"part_{t.name}.start(0);")
+            for line in (f"{type} part_{t.name};", f"{t.name}.start(0);", f"part_{t.name}.start(0);")
         ]
+
+    @property
+    def most_chunks(self) -> int:
+        """Chunks that there is room for the states of; 0: there are none."""
+        sums = len(self.plan.column_sums) * self.width
+        words = sums + sum(self.totals_width for _ in self.totals)
+        return max(2, min(_MOST_CHUNKS, _STATES_BYTES // (_WORD * words))) if words else 0
+
+    @property
+    def totals_width(self) -> int:
+        """States of one reduction over all rows."""
+        return self.tile_size
+
+    def chunk_states(self, lines: Sequence[Line], nontemporal: Sequence[Line] | None = None) -> ChunkStates | None:
+        """The states of chunks of rows, whose body is ``lines``, if there are reductions over all rows."""
+        if not self.most_chunks:
+            return None
+        sums, chunk = self.plan.column_sums, "[begin / chunk_rows]"
+        return ChunkStates(
+            count=self.most_chunks,
+            declarations=[
+                *(f"{s.type} {s.name}_chunks[{self.most_chunks}][{self.width}] {_ALIGNED};" for s in sums),
+                *(f"{type} {t.name}_chunks[{self.most_chunks}];" for t, type in self.totals),
+            ],
+            parameters=[
+                *(f"{s.type}* HG_RESTRICT const {s.name}" for s in sums),
+                *(f"{type}& {t.name}" for t, type in self.totals),
+            ],
+            arguments=[
+                f"{name}_chunks{chunk}" for name in (*(s.name for s in sums), *(t.name for t, _ in self.totals))
+            ],
+            lines=lines,
+            nontemporal=nontemporal,
+        )
+
+    def merged_chunks(self) -> list[Line]:
+        """The states of all chunks become those of the first one."""
+        if not self.most_chunks:
+            return []
+        sums = [
+            f"hg::move_into<{self.width}>({s.name}_chunks[0], {s.name}_chunks[chunk]);" for s in self.plan.column_sums
+        ]
+        totals = [f"{t.name}_chunks[0].merge({t.name}_chunks[chunk]);" for t, _ in self.totals]
+        return [Block(["for (Index chunk = 1; chunk * chunk_rows < end; ++chunk)"], [*sums, *totals])]
 
     def total_part(self) -> list[Line]:
         """Rows (a vector of them) are put together part by part."""
@@ -120,15 +168,12 @@ class ReductionLoops:
 
     def total_results(self) -> list[str]:
         """What has been reduced over all rows, and what is made of it."""
-        folds = [
-            line
-            for t, _ in self.totals
-            for line in (
-                f"{t.name}.merge(part_{t.name});",
-                f"const {t.result_type} {t.result} = {t.name}.fold(1);",
-            )
-        ]
+        folds = [f"const {t.result_type} {t.result} = {t.name}_chunks[0].fold(1);" for t, _ in self.totals]
         return [*folds, *self.after()] if folds else []
+
+    def merged_totals(self) -> list[str]:
+        """The last part of a chunk."""
+        return [f"{t.name}.merge(part_{t.name});" for t, _ in self.totals]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -168,16 +213,26 @@ class RowLoops(ReductionLoops):
             f"{type} {name}[{self.cache_length}] {_ALIGNED};" for type, name in self.plan.cache_buffers
         ]
         lines += [f"const bool nontemporal = {self.streaming_condition};"] if streams else []
-        lines += [f"{s.type} {part}{s.name}[{self.width}] {_ALIGNED} = {{}};" for s in sums for part in ("", "part_")]
+        lines += [f"{s.type} part_{s.name}[{self.width}] {_ALIGNED} = {{}};" for s in sums]
+        lines += [f"for (Index k = 0; k < {self.width}; ++k) {s.name}[k] = 0;" for s in sums]
         lines += self.total_states()
         lines += ["Index taken = 0;"] if sums or self.totals else []
         lines.append(self._over_rows(streams))
         lines += ["if (nontemporal) hg::streaming_fence();"] if streams else []
+        return [*lines, *(self._merged_sums() if sums else []), *self.merged_totals()]
+
+    def results(self) -> list[Line]:
+        """What follows the last row."""
+        sums, lines = self.plan.column_sums, self.merged_chunks()
         if sums:
-            results = [f"const {s.type} {s.result} = {s.name}[{self.element}];" for s in sums]
+            results = [f"const {s.type} {s.result} = {s.name}_chunks[0][{self.element}];" for s in sums]
             heads = [*_loop_heads(self.reduced), "HG_SIMD", for_head(self.tile, "0", self.extent)]
-            lines += [*self._merged_sums(), Block(heads, [*results, *self.after()])]
+            lines.append(Block(heads, [*results, *self.after()]))
         return [*lines, *self.total_results()]
+
+    @property
+    def totals_width(self) -> int:
+        return self.totals_lanes
 
     def _over_rows(self, streams: bool) -> Block:
         """The loops over rows."""
@@ -396,7 +451,11 @@ class ColumnLoops(ReductionLoops):
         block = Block([for_head("at", self.tile_begin, self.tile_end, str(self.tile_size))], self._of_tile())
         for head in reversed(self.row_heads()):
             block = Block([head], [block])
-        return [*lines, block, *self.total_results()]
+        return [*lines, block, *self.merged_totals()]
+
+    def results(self) -> list[Line]:
+        """What follows the last row."""
+        return [*self.merged_chunks(), *self.total_results()]
 
     def _tile(self, type: str, name: str) -> str:
         return f"{type} {name}[{self.width * self.tile_size}] {_ALIGNED};"

@@ -3,18 +3,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from math import gcd, prod
 
 from ...devices.cpu import CpuConstants
 from ...ir.indexing import Expr, Var, of_var
 from ...size_buckets import MIN_LANE_ROWS, bucket, next_power_of_two
+from ..blocks import Line
 from ..choice import ColumnsChoice, RowsChoice
 from ..kernel import CWriter, Pointer, address, variables_of
 from ..reduction_passes import Accumulator, FullReduction, PassPlan
 from ..runtime_args import dynamic_row, dynamic_transposed
 from ..scalar import Scalar, ScalarProgram, Store
+from .chunks import CHUNK_ROWS
 from .loop_nests import LoopFields
 from .nontemporal_stores import (
     is_contiguous,
@@ -182,7 +184,7 @@ def rows_fields(
         streaming_condition=_nontemporal_condition(program, rows, plan, dynamic, length, size),
     )
     streamed = loops.lines(True) if loops.streaming_condition else None
-    fields = LoopFields(pointers=pointers, lines=loops.lines(False), nontemporal=streamed)
+    fields = _loop_fields(loops, plan, rows, pointers, loops.lines(False), streamed)
     choice = RowsChoice(
         form="inner",
         width=width,
@@ -306,7 +308,7 @@ def columns_fields(
         totals=_full_reduction_states(plan, size),
         tiles=tiles or RowTiles(),
     )
-    fields = LoopFields(pointers=pointers, lines=loops.lines())
+    fields = _loop_fields(loops, plan, rows, pointers, loops.lines())
     choice = ColumnsChoice(
         form="columns",
         width=width,
@@ -316,6 +318,22 @@ def columns_fields(
         totals=len(plan.full_reductions) or None,
     )
     return fields, choice
+
+
+def _loop_fields(
+    loops: RowLoops | ColumnLoops,
+    plan: PassPlan,
+    rows: list[Var],
+    pointers: Sequence[Pointer],
+    lines: list[Line],
+    streamed: list[Line] | None = None,
+) -> LoopFields:
+    """Loops over rows; where something is reduced over all of them, in chunks with states of their own."""
+    states = loops.chunk_states(lines, streamed)
+    if states is None:
+        return LoopFields(pointers=pointers, lines=lines, nontemporal=streamed)
+    plan.writer.runtime_args.named(CHUNK_ROWS, rows[0].extent)
+    return LoopFields(pointers=pointers, lines=loops.results(), states=states)
 
 
 def transpose_short_rows(program: ScalarProgram, rows: list[Var], writer: CWriter) -> RowTiles | None:

@@ -135,7 +135,7 @@ class Nets:
         row: dict[str, Any] = {}
         if called:
             report = net.explain(x)
-            row = {"kernels": len(report.kernels), "manner": report.manner}
+            row = {"kernels": len(report.kernels), "execution_mode": report.execution_mode}
             bare, _ = bare_loop(net, x, gpu(0))
             if bare is not None:
                 time = self._timer.times({"bare": lambda k: bare(1)})["bare"]
@@ -172,7 +172,7 @@ def main(arguments_: list[str] | None = None) -> int:
             said += (
                 f"{row['us']:9.1f} us, {row['latency_us']:.1f} with a wait, {row.get('device_us', 0):.1f} on the GPU;"
             )
-            said += f" {row.get('manner', '')}"
+            said += f" {row.get('execution_mode', '')}"
         print(
             f"{said} {row['outcome'] if row['outcome'] != 'ok' else ''} {row.get('problem', '')}".rstrip(), flush=True
         )

@@ -72,7 +72,7 @@ class Loaded(Protocol):
         """What loading it cost."""
 
     @property
-    def manner(self) -> str:
+    def execution_mode(self) -> str:
         """How calls run, in words, for ``explain``; empty where there is only one way."""
 
     def in_mode(self, mode: Mode) -> Loaded:

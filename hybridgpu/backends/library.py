@@ -81,7 +81,7 @@ class Prepared(Protocol):
         cannot after all.
         """
 
-    def direct(self, shapes: Sequence[tuple[int, ...]], transposed: Sequence[bool]) -> AddressCall | None:
+    def address_call(self, shapes: Sequence[tuple[int, ...]], transposed: Sequence[bool]) -> AddressCall | None:
         """The same for operands that lie in memory row after row; None if it takes more than the library's call.
 
         Args:
@@ -97,7 +97,7 @@ class Unsupported(NamedTuple):
     def __call__(self, operands: Sequence[Any], out: Any) -> bool:
         return False
 
-    def direct(self, shapes: Sequence[tuple[int, ...]], transposed: Sequence[bool]) -> None:
+    def address_call(self, shapes: Sequence[tuple[int, ...]], transposed: Sequence[bool]) -> None:
         return None
 
 

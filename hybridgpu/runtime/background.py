@@ -36,7 +36,7 @@ class BackgroundJob(Generic[T]):
 
     def __init__(self, make: Callable[[], T], on_done: Callable[[T], object] = lambda made: None) -> None:
         self._make, self._on_done = make, on_done
-        self._made: T | None = None
+        self._result: T | None = None
         self._error: BaseException | None = None
         self._trace: TracebackType | None = None
         self._zeros_count = is_np_shape()  # of this thread
@@ -47,8 +47,8 @@ class BackgroundJob(Generic[T]):
         """Make it; what goes wrong is kept for :meth:`result`."""
         try:
             with np_shape(self._zeros_count):
-                self._made = self._make()
-            self._on_done(self._made)
+                self._result = self._make()
+            self._on_done(self._result)
         except BaseException as e:
             self._trace, self._error = e.__traceback__, e
         finally:
@@ -71,7 +71,7 @@ class BackgroundJob(Generic[T]):
             self._finished.wait()
         if self._error is not None:
             raise self._error.with_traceback(self._trace)  # traces of earlier calls would keep their frames
-        return self._made
+        return self._result
 
 
 #: what compiling imports besides :mod:`hybridgpu.compiler`, of which each graph needs a part: what runs a compiler, and

@@ -282,14 +282,14 @@ class Compilation:
     ) -> None:
         self._lower, self._types, self._device, self._fixed = lower, types, device, fixed
         self._name, self._reason, self._identity, self._numeric = name, reason, identity, numeric
-        self._constant, self._over, self._names = constant, over, names
+        self._constant, self._donated, self._names = constant, over, names
         self._target = target or target_of(device)
         self._backend = device.backend()
         self._program: Program | None = None
-        self._made: Compiled | None = None
+        self._compiled: Compiled | None = None
         self._cached = False
         self._prewarmed: Any = ()
-        self._beside: ThreadCall[Loaded] | None = None
+        self._loading: ThreadCall[Loaded] | None = None
         self._left = ExitStack()
         self._seconds = 0.0
         self.outputs: list[TensorType] = []
@@ -299,12 +299,12 @@ class Compilation:
         start = time.perf_counter()
         try:
             if self._backend is None:
-                self._made = self._interpreted(_no_compiler())
+                self._compiled = self._interpreted(_no_compiler())
             else:
                 try:
                     self._plan(self._backend)
                 except NotBuiltError as e:
-                    self._made = self._interpreted(f"{e}. {e.advice}")
+                    self._compiled = self._interpreted(f"{e}. {e.advice}")
         except BaseException as e:
             self._left.close()
             self._names.rename_error(e)
@@ -315,8 +315,8 @@ class Compilation:
 
     def __exit__(self, *error: Any) -> None:
         try:
-            if self._beside is not None:
-                self._beside.__exit__(*error)
+            if self._loading is not None:
+                self._loading.__exit__(*error)
         finally:
             self._left.close()
 
@@ -335,7 +335,7 @@ class Compilation:
             target = self._target.with_numeric(self._numeric)
             seen = dumper if dumper.folder else None
             graph = self._lower(dumper)
-            program = compile_graph(graph, target, self._fixed, seen, self._constant, self._over)
+            program = compile_graph(graph, target, self._fixed, seen, self._constant, self._donated)
             store.put("program", key, program.to_bytes())
             self._program = program
 
@@ -349,22 +349,22 @@ class Compilation:
                 with self._left.pop_all():  # Ctrl-C leaves the thread alone with them
                     return backend.load(program, self._prewarmed)
 
-            self._beside = ThreadCall(load)
+            self._loading = ThreadCall(load)
 
     def finish(self) -> Compiled:
         """Compile and load it; where that cannot be done, operators run one by one."""
         start = time.perf_counter()
-        if self._made is None:
+        if self._compiled is None:
             try:
-                self._made = self._load()
+                self._compiled = self._load()
             except NotBuiltError as e:
-                self._made = self._interpreted(f"{e}. {e.advice}")
+                self._compiled = self._interpreted(f"{e}. {e.advice}")
             except BaseException as e:
                 self._names.rename_error(e)
                 raise
-        made = self._made
+        made = self._compiled
         made.names = self._names
-        spent = time.perf_counter() - start if self._beside is None else self._beside.seconds
+        spent = time.perf_counter() - start if self._loading is None else self._loading.seconds
         made.seconds = self._seconds + spent
         _record(made, self._name, self._types, self._reason)
         return made
@@ -372,7 +372,7 @@ class Compilation:
     def _load(self) -> Compiled:
         backend, program = self._backend, self._program
         assert backend is not None and program is not None
-        loaded = backend.load(program, self._prewarmed) if self._beside is None else self._beside.result()
+        loaded = backend.load(program, self._prewarmed) if self._loading is None else self._loading.result()
         made = _loaded(program, loaded, self._device, len(self._types))
         if program.prelude is not None:
             before = _loaded(program.prelude, backend.load(program.prelude), self._device, len(program.prelude_inputs))
@@ -384,8 +384,8 @@ class Compilation:
         return _reference(self._lower(Dumper(self._name, self._names)), self._types, self._device, why, self._constant)
 
     def _result(self) -> Compiled:
-        assert self._made is not None
-        return self._made
+        assert self._compiled is not None
+        return self._compiled
 
 
 def _loaded(program: Program, loaded: Any, device: Device, arguments: int) -> Compiled:

@@ -74,7 +74,7 @@ class TracedCalls:
     def __init__(self, name: str, options: tuple[Any, ...], first: str = "first call") -> None:
         self.name, self._options, self._first = name, options, first
         self._found: dict[Any, CachedOp] = {}
-        self._made: list[CachedOp] = []
+        self._graphs: list[CachedOp] = []
         self._calls = CallCache()
         self._last: tuple[list[str], list[Any], bool] | None = None
         self._why: str | None = None
@@ -82,7 +82,7 @@ class TracedCalls:
         self.predicting: CachedOp | None = None
 
     def __contains__(self, op: Any) -> bool:
-        return any(op is made for made in self._made)
+        return any(op is made for made in self._graphs)
 
     def forget(self, why: str) -> None:
         """Trace every signature again at its next call, since a block that the function calls has changed.
@@ -127,9 +127,9 @@ class TracedCalls:
             if len(found) >= _LIMIT:
                 del found[next(iter(found))]
             found[key] = op
-            if len(self._made) > _LIMIT:
+            if len(self._graphs) > _LIMIT:
                 used = set(map(id, found.values()))
-                self._made = [made for made in self._made if id(made) in used]
+                self._graphs = [made for made in self._graphs if id(made) in used]
         check_apart(op, arrays, ctx)
         self.latest = op
         if not state.training:
@@ -165,14 +165,14 @@ class TracedCalls:
         if drawn:
             graph, results = self._undrawn((graph, results), once)
         reason = self._reason(names, arrays)
-        for made in self._made:
+        for made in self._graphs:
             if (made.data or made.ctx == ctx) and made.formats == (form, results) and _is_same(made.traced, graph):  # type: ignore[arg-type]
                 return made
         mode, numeric, background = self._options
         op = CachedOp(graph.symbol, list(names), graph.sources, self.name, mode, numeric, background, reason)
         op.formats, op.traced, op.ctx = (form, results), graph, ctx
         op._calls = self._calls  # one signature's prepared call finds that of another
-        self._made.append(op)
+        self._graphs.append(op)
         return op
 
     def _undrawn(

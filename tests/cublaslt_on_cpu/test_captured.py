@@ -42,8 +42,11 @@ def test_one_graph_has_all_of_it(driver, monkeypatch, name):
     kernels, libraries = (sum(isinstance(c, kind) for c in calls) for kind in (KernelCall, LibraryCall))
     assert driver.replayed == 5 and driver.captured >= libraries  # all but the first
     parts = [f"{n} {what}{'s' * (n != 1)}" for n, what in ((kernels, "kernel"), (libraries, "library call")) if n]
-    assert program.manner.split(" a call in ")[0] == " and ".join(parts)
-    assert program.manner.split(" a call in ")[1].startswith("1 CUDA graph") and "outside" not in program.manner
+    assert program.execution_mode.split(" a call in ")[0] == " and ".join(parts)
+    assert (
+        program.execution_mode.split(" a call in ")[1].startswith("1 CUDA graph")
+        and "outside" not in program.execution_mode
+    )
 
 
 def residual():
@@ -77,7 +80,7 @@ def test_a_block_of_a_residual_network_is_one_launch(driver, fakes):  # noqa: F8
     assert driver.replayed == 5 and driver.captured == driver.updated == 0
     assert [fake.count(f) for fake, f in zip(fakes, ("cublasLtMatmul", "cudnnSetStream"), strict=True)] == before
     assert all(s.graph for s in driver.launches)
-    assert "3 library calls a call in 1 CUDA graph" in net.explain(x).manner
+    assert "3 library calls a call in 1 CUDA graph" in net.explain(x).execution_mode
 
 
 def test_only_what_has_other_addresses_is_captured_again(driver):
@@ -126,7 +129,7 @@ def test_a_library_that_fails_in_a_capture(driver, fakes, monkeypatch, name, whi
     fakes[which].plant(function, 0)
     for seed in (1, 2):
         check(graph, program, filled(graph, seed))
-    assert f"without a CUDA graph: {function} of" in program.manner and driver.replayed == 0
+    assert f"without a CUDA graph: {function} of" in program.execution_mode and driver.replayed == 0
 
 
 def test_a_library_that_refuses_is_left_out(driver, fakes):  # noqa: F811
@@ -136,7 +139,7 @@ def test_a_library_that_refuses_is_left_out(driver, fakes):  # noqa: F811
     fakes[0].plant("refuse", 2)  # the algorithm that was chosen
     for seed in (2, 3, 1):
         check(graph, program, filled(graph, seed))
-    assert "the library refuses it" in program.manner
+    assert "the library refuses it" in program.execution_mode
 
 
 def test_an_array_that_shares_memory_with_the_operand(driver):
@@ -155,7 +158,7 @@ def test_an_array_that_shares_memory_with_the_operand(driver):
 
 
 @pytest.mark.parametrize(
-    ("word", "name", "manner"),
+    ("word", "name", "execution_mode"),
     [
         ("never", "two layers", "without a CUDA graph: HYBRIDGPU_CUDA_GRAPHS is never"),
         ("auto", "two layers", "in 1 CUDA graph"),
@@ -163,13 +166,13 @@ def test_an_array_that_shares_memory_with_the_operand(driver):
         ("always", "dot", "1 library call a call in 1 CUDA graph"),
     ],
 )
-def test_the_setting(driver, monkeypatch, word, name, manner):
+def test_the_setting(driver, monkeypatch, word, name, execution_mode):
     monkeypatch.setenv("HYBRIDGPU_CUDA_GRAPHS", word)
     graph, program = loaded(*GRAPHS[name])
     program = program.in_mode(Mode.GRAPH)
     for seed in (1, 2, 1):
         check(graph, program, filled(graph, seed))
-    assert manner in program.manner and (driver.replayed == 0) is ("without" in manner)
+    assert execution_mode in program.execution_mode and (driver.replayed == 0) is ("without" in execution_mode)
 
 
 def test_graphs_of_single_kernels(cuda_driver, monkeypatch):
@@ -183,7 +186,7 @@ def test_graphs_of_single_kernels(cuda_driver, monkeypatch):
             x = nd.array([k, 1, 2], ctx=GPU)
             np.testing.assert_array_equal(net(x).asnumpy(), x.asnumpy() * 2 + len(word))
         assert cuda_driver.replayed == replayed
-        assert net.explain(x).manner.startswith(
+        assert net.explain(x).execution_mode.startswith(
             "1 kernel a call in 1 CUDA graph" if replayed else "1 launch a call without"
         )
 

@@ -81,7 +81,7 @@ def graphs_start_the_kernels_of_calls() -> None:
     graph(x), plain(x), ours()
     kept = [graph(nd.ones((5, 4), ctx=GPU)) for _ in range(5)]
     started = ours()
-    assert "in 1 CUDA graph" in graph.explain(x).manner, graph.explain(x).manner
+    assert "in 1 CUDA graph" in graph.explain(x).execution_mode, graph.explain(x).execution_mode
     ours(), plain(x)
     one = [name for name, *_ in ours()]
     assert len(one) > 1 and [name for name, *_ in started] == one * 5
@@ -101,7 +101,7 @@ def a_cooperative_kernel_in_a_graph() -> None:
             net(x)
         kernels = net.explain(x).program.kernels
         assert any(k.launch["cooperative"] for k in kernels) and any("__cluster_dims__(16, " in k.text for k in kernels)
-        assert "CUDA graph" in net.explain(x).manner
+        assert "CUDA graph" in net.explain(x).execution_mode
     finally:
         backend.target = held
 

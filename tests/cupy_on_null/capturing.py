@@ -93,7 +93,9 @@ def graphs_of_a_single_call() -> None:
         kept.append((net(x), host @ weight.T + bias))
     for y, want in kept:
         np.testing.assert_allclose(y.asnumpy(), want, rtol=1e-4, atol=1e-4)
-    assert net.explain(x).manner.startswith("1 library call a call in 1 CUDA graph"), net.explain(x).manner
+    assert net.explain(x).execution_mode.startswith("1 library call a call in 1 CUDA graph"), net.explain(
+        x
+    ).execution_mode
     for _ in range(4):
         y = net(x)
     before = products.products
@@ -116,7 +118,7 @@ def a_block_is_one_launch() -> None:
     null.started(), null.fail("a launch", 0, MANY, 1), net(x)  # no kernel is started alone
     assert null.fail() == MANY
     assert [n for n in null.started() if not n.startswith("cupy_")] == [n for n in once if not n.startswith("cupy_")]
-    words = net.explain(x).manner
+    words = net.explain(x).execution_mode
     assert "3 library calls a call in 1 CUDA graph" in words and "outside" not in words, words
 
 
@@ -136,7 +138,7 @@ def what_cannot_be_captured_stays_outside() -> None:
             x, host = drawn(seed, 20, 33)
             np.testing.assert_allclose(net(x).asnumpy(), host @ weight.T + bias, rtol=1e-4, atol=1e-4)
         heal()
-        words = net.explain(x).manner
+        words = net.explain(x).execution_mode
         assert "in 1 CUDA graph" not in words and reason in words, words
         for seed in range(4):
             x, host = drawn(seed, 20, 33)
@@ -153,7 +155,7 @@ def a_call_that_changes_its_graph_is_captured_no_more() -> None:
     for seed in range(6):
         kept.append(net(drawn(seed, 20, 33)[0]))
     assert null.fail() < MANY
-    assert "cuGraphExecChildGraphNodeSetParams failed" in net.explain(drawn(1, 20, 33)[0]).manner
+    assert "cuGraphExecChildGraphNodeSetParams failed" in net.explain(drawn(1, 20, 33)[0]).execution_mode
 
 
 def without_memory() -> None:
@@ -163,7 +165,7 @@ def without_memory() -> None:
     net(x)
     null.fail("cuGraphInstantiate", 0, 1, 2)
     net(x)
-    assert null.fail() < 1 and "1 CUDA graph" in net.explain(x).manner
+    assert null.fail() < 1 and "1 CUDA graph" in net.explain(x).execution_mode
 
 
 def on_streams_of_the_user() -> None:

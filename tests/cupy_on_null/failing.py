@@ -423,7 +423,7 @@ def graphs_without_memory() -> None:
         raise AssertionError("nothing failed")
     null.fail("cuGraphInstantiate", 0, 1, NO_MEMORY)
     net(x)
-    assert "in 1 CUDA graph" in net.explain(x).manner, net.explain(x).manner
+    assert "in 1 CUDA graph" in net.explain(x).execution_mode, net.explain(x).execution_mode
 
 
 def waiting() -> None:

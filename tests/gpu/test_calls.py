@@ -107,7 +107,7 @@ def test_a_graph_is_replayed(gpu, counted):
     graphs = [s for s in counted.started if s.startswith("graph")]
     kernels = loaded.layout.kernels
     assert graphs == [f"graph of {kernels}"] * 9 and "kernel" not in counted.started
-    assert loaded.manner.startswith(f"{kernels} kernels a call in 1 CUDA graph")
+    assert loaded.execution_mode.startswith(f"{kernels} kernels a call in 1 CUDA graph")
 
 
 def test_a_library_call_between_graphs(gpu, flags):
@@ -119,7 +119,7 @@ def test_a_library_call_between_graphs(gpu, flags):
         for x, w in zip(xs, want, strict=True):
             same(net(x), w)
     assert net.explain(xs[0]).library_calls
-    assert ("2 CUDA graphs" in net.explain(xs[0]).manner) == ("static_shape" in flags)
+    assert ("2 CUDA graphs" in net.explain(xs[0]).execution_mode) == ("static_shape" in flags)
 
 
 def test_streams(gpu, flags):

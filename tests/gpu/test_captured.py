@@ -50,7 +50,7 @@ def test_library_calls_are_in_the_graph(net):
             same(y, w)
     report = net.explain(images(0))
     assert len(report.library_calls) >= 2
-    assert "in 1 CUDA graph" in report.manner and "outside" not in report.manner, report.manner
+    assert "in 1 CUDA graph" in report.execution_mode and "outside" not in report.execution_mode, report.execution_mode
 
 
 @pytest.mark.parametrize("flags", [{}, {"static_alloc": True}, REPLAYED], ids=str)

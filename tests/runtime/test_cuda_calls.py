@@ -241,8 +241,8 @@ def test_graphs_are_split_at_library_calls(cuda_driver):
     report = net.explain(x)
     assert len(report.library_calls) == 1
     words = f"{len(report.kernels)} kernels a call in 2 CUDA graphs; 1 library call runs outside; {KEPT}"
-    assert report.manner == words
-    assert report.manner in str(report)
+    assert report.execution_mode == words
+    assert report.execution_mode in str(report)
 
 
 KEPT = "memory of intermediate results is kept"
@@ -266,7 +266,7 @@ def test_large_arenas_come_from_the_pool(cuda_driver, monkeypatch):
     net.hybridize()
     net(*inputs())
     report = net.explain(*inputs())
-    assert report.manner == f"{len(report.kernels)} launches a call" and kept_bytes() == []
+    assert report.execution_mode == f"{len(report.kernels)} launches a call" and kept_bytes() == []
 
 
 @pytest.mark.parametrize("name", MANNERS)
@@ -280,7 +280,7 @@ def test_explain_says_how_calls_run(name, cuda_driver):
     net(x)
     report = net.explain(x)
     words = words.format(len(report.kernels))
-    assert report.manner == words and (not words or words in str(report))
+    assert report.execution_mode == words and (not words or words in str(report))
 
 
 def test_without_graphs_the_reason_is_explained(cuda_driver, monkeypatch):
@@ -295,7 +295,7 @@ def test_without_graphs_the_reason_is_explained(cuda_driver, monkeypatch):
         same(net(x), want)
     assert cuda_driver.made == 0 and not any(s.graph for s in cuda_driver.launches)
     words = f"{kernels(net, x)} launches a call without a CUDA graph: the CUDA driver is a planted one; {KEPT}"
-    assert net.explain(x).manner == words
+    assert net.explain(x).execution_mode == words
 
 
 def test_training_has_the_same_gradients(flags, cuda_driver):

@@ -195,7 +195,7 @@ def test_every_signature_is_traced_once():
         with autograd.train_mode():
             net(nd.ones((2,)), 2)
     assert len(calls) == len(set(calls)) == 5
-    assert len(net._hg_traced._made) == 2  # for sizes and modes it is the same graph
+    assert len(net._hg_traced._graphs) == 2  # for sizes and modes it is the same graph
 
 
 def test_children_take_part_whatever_is_hybridized():
@@ -280,10 +280,10 @@ def test_attributes_of_all_blocks_are_those_of_the_call(tmp_path):
     net, eager, called = Outer(), Outer(), Outer()
     net.hybridize()
     assert run(net, net) == run(mx.hybridize(lambda x: called(x)), called) == run(eager, eager)
-    ops = len(net._hg_traced._made)
+    ops = len(net._hg_traced._graphs)
     net.inner.other = 3
     net(nd.ones((2,)))
-    assert len(net._hg_traced._made) == ops  # traced again, but not compiled
+    assert len(net._hg_traced._graphs) == ops  # traced again, but not compiled
     net.inner.factor = 7
     with pytest.raises(RuntimeError, match="before calling export"):
         net.export(str(tmp_path / "net"))

@@ -294,7 +294,7 @@ def test_signatures_that_are_forgotten_leave_no_graph(monkeypatch):
     function = mx.hybridize(lambda x, k: x * k)
     for k in range(10):
         function.lower(nd.ones((2,)), k)
-    assert len(function._calls.traced._made) == 4
+    assert len(function._calls.traced._graphs) == 4
 
 
 def test_numbers_that_another_thread_draws_are_none_of_the_function():

@@ -109,7 +109,7 @@ class CpuProgram:
         return step.note  # NumPy computes every library step
 
     @property
-    def manner(self) -> str:
+    def execution_mode(self) -> str:
         return ""
 
     def in_mode(self, mode: Mode) -> CpuProgram:
@@ -258,7 +258,7 @@ class CpuBackend:
         identity = f"{self.toolchain.key}\0{program.numeric}\0{program.source}"
         return hashlib.sha256(identity.encode()).hexdigest()
 
-    def _library(self, program: Program, waiting: Sequence[PrestartedCompiler] = ()) -> tuple[ctypes.CDLL, int]:
+    def _library(self, program: Program, prestarted: Sequence[PrestartedCompiler] = ()) -> tuple[ctypes.CDLL, int]:
         """The program's compiled code, and how many modules were compiled for it now.
 
         A prelude that has to be compiled as well is compiled at the same time, since it will be wanted next.
@@ -276,7 +276,7 @@ class CpuBackend:
             if held is None:
                 pool = self._pool.preparing() if program.has_chunks else nullcontext()
                 with pool, self._compiling(program.prelude) as prelude:
-                    code = self.toolchain.compile(program.source, program.numeric, self.store, waiting)
+                    code = self.toolchain.compile(program.source, program.numeric, self.store, prestarted)
                 compiled = 1 + (prelude.result() if prelude is not None else 0)
                 held = self._kept_and_opened(key, code)
             self._loaded[key] = held

@@ -40,9 +40,9 @@ class Bound:
         entry = program.single
         self.whole = entry is not None
         self._arena = program.program.arena_bytes > 0
-        self.direct: Callable[..., None] | None = None
+        self.plain_call: Callable[..., None] | None = None
         if entry is not None and not self._arena:
-            self.direct = partial(entry, 0, *self._last)
+            self.plain_call = partial(entry, 0, *self._last)
 
     @property
     def names(self) -> dict[str, Any]:

@@ -61,7 +61,7 @@ def start(toolchain: Toolchain, numeric: str, units: int) -> AbstractContextMana
 
 
 def compile_source(
-    toolchain: Toolchain, source: str, numeric: str, store: Store, waiting: Sequence[PrestartedCompiler] = ()
+    toolchain: Toolchain, source: str, numeric: str, store: Store, prestarted: Sequence[PrestartedCompiler] = ()
 ) -> bytes:
     """The shared library of ``source``, whose units are compiled side by side.
 
@@ -70,7 +70,7 @@ def compile_source(
     there for the sake of two processors alone: with one, both are compiled as the one unit that they are, too.
 
     Args:
-        waiting: what :func:`start` gave: they compile the first units.
+        prestarted: what :func:`start` gave: they compile the first units.
 
     Raises:
         CompileError: with the text and the compiler's message.
@@ -86,7 +86,7 @@ def compile_source(
             objects = [folder / f"{k}.o" for k in range(len(units))]
             keys = [toolchain.unit_key(numeric, unit) for unit in units[:-1]] if len(units) > 2 else []
             missing = [k for k, o in enumerate(objects) if k >= len(keys) or not _fetched(store, keys[k], o)]
-            ready = dict(zip(missing, waiting, strict=False))
+            ready = dict(zip(missing, prestarted, strict=False))
             for k, compiler in ready.items():
                 objects[k] = compiler.object
             runs = _side_by_side(
@@ -117,8 +117,8 @@ def compile_source(
         problem = os.strerror(errno.ENOSPC)
     if problem:
         raise NotBuiltError(f"the C++ compiler has no place to work in: {folder.parent}: {problem}")
-    said = failed.stderr.strip() or f"it ended with code {failed.returncode} and said nothing; was memory short?"
-    raise CompileError(" ".join(toolchain.command), source, said)
+    errors = failed.stderr.strip() or f"it ended with code {failed.returncode} and said nothing; was memory short?"
+    raise CompileError(" ".join(toolchain.command), source, errors)
 
 
 def _no_room(folder: Path) -> str:

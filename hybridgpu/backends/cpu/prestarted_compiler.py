@@ -52,8 +52,8 @@ class PrestartedCompiler:
         """Give it the rest of its unit, once, and wait for what it says."""
         import subprocess
 
-        out, said = self._process.communicate(text)
-        return subprocess.CompletedProcess(self._command, self._process.returncode, out, said)
+        out, errors = self._process.communicate(text)
+        return subprocess.CompletedProcess(self._command, self._process.returncode, out, errors)
 
     def __enter__(self) -> PrestartedCompiler:
         return self
@@ -89,8 +89,8 @@ def start_many(count: int, command: list[str]) -> Iterator[Sequence[PrestartedCo
 @atexit.register
 def _end_all() -> None:
     """Those of a thread that goes on compiling when the process ends."""
-    for waiting in list(_all):
-        waiting.end()
+    for compiler in list(_all):
+        compiler.end()
 
 
 if hasattr(os, "register_at_fork"):

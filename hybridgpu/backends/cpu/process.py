@@ -54,11 +54,11 @@ def run(
                     process.stdin.write(source)
                 process.stdin, source = None, ""
                 meanwhile()
-            out, said = process.communicate(source)
+            out, errors = process.communicate(source)
         except BaseException:
             process.kill()
             raise
-    return subprocess.CompletedProcess(command, process.returncode, out, said)
+    return subprocess.CompletedProcess(command, process.returncode, out, errors)
 
 
 def _after_in_child() -> None:

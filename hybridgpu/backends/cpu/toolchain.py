@@ -114,12 +114,12 @@ class Toolchain:
 
         return start(self, numeric, min(units, MOST_WAITING))
 
-    def compile(self, source: str, numeric: str, store: Store, waiting: Sequence[PrestartedCompiler] = ()) -> bytes:
+    def compile(self, source: str, numeric: str, store: Store, prestarted: Sequence[PrestartedCompiler] = ()) -> bytes:
         """The shared library of ``source``; see :func:`~hybridgpu.backends.cpu.compile.compile_source`."""
         from .compile import CompileError, compile_source
 
         try:
-            return compile_source(self, source, numeric, store, waiting)
+            return compile_source(self, source, numeric, store, prestarted)
         except CompileError:
             if self._is_as_noted(store):
                 raise

@@ -54,13 +54,13 @@ class LibraryCall(NamedTuple):
     """A step that a library computes; ``body`` is what a loop runs.
 
     Attributes:
-        direct: how it is started by addresses, where that is possible.
+        address_call: how it is started by addresses, where that is possible.
         slots: numbers of the values that are the operands' addresses, then the result's and the workspace's.
     """
 
     step: LibraryStep
     body: Any
-    direct: AddressCall | None
+    address_call: AddressCall | None
     slots: tuple[int, ...]
 
 
@@ -91,19 +91,19 @@ class Layout:
         handles: dict[str, Any],
         driver: Driver,
         bodies: dict[int, Any],
-        direct: dict[int, AddressCall],
+        address_calls: dict[int, AddressCall],
     ) -> None:
         """
         Args:
             bodies: step number -> what a loop runs.
-            direct: step number -> how a library starts it by addresses.
+            address_calls: step number -> how a library starts it by addresses.
         """
         fixed = sorted(program.pinned_inputs)
         self.moving = [k for k in range(len(program.inputs)) if k not in set(fixed)]
         self.count = len(self.moving) + len(program.outputs)
         self.offsets = sorted({b.index + b.offset for b in program.buffers if b.space == "arena"})
         self.nbytes = program.arena_bytes
-        workspace = max((d.workspace for d in direct.values()), default=0)
+        workspace = max((d.workspace for d in address_calls.values()), default=0)
         if workspace:  # which belongs to a call as all of the arena does
             at = -(-self.nbytes // _WORKSPACE) * _WORKSPACE
             self.offsets = sorted({*self.offsets, at})
@@ -135,7 +135,7 @@ class Layout:
         for number, step in enumerate(program.steps):
             if isinstance(step, LibraryStep):
                 places = [slot_of(i) for i in (*step.inputs, step.output)]
-                started = direct.get(number)
+                started = address_calls.get(number)
                 if started is not None and started.workspace:
                     places.append(self.fixed_slot - 1)
                 self.calls.append(LibraryCall(step, bodies.get(number), started, tuple(places)))
@@ -183,7 +183,7 @@ class Layout:
         parts = range(self.part_slot, self.part_slot + len(self.parts))
         users: list[list[int]] = [[] for _ in range(1 + self.count)]
         for k, call in enumerate(self.calls):
-            if isinstance(call, KernelCall) or call.direct is not None:
+            if isinstance(call, KernelCall) or call.address_call is not None:
                 if any(s in arena for s in call.slots):
                     users[0].append(k)
                 moving = {self.parts[s - self.part_slot][0] if s in parts else s for s in call.slots}
@@ -201,7 +201,7 @@ class Layout:
         """
         found: list[list[int]] = [[]]
         for k, call in enumerate(self.calls):
-            if isinstance(call, KernelCall) or (call.direct is not None and k not in self.left_out):
+            if isinstance(call, KernelCall) or (call.address_call is not None and k not in self.left_out):
                 found[-1].append(k)
             else:
                 found.append([])
@@ -211,7 +211,7 @@ class Layout:
         return [chain for chain in found if len(chain) >= least]
 
     @property
-    def manner(self) -> str:
+    def execution_mode(self) -> str:
         """How calls run that are replayed, in words."""
         chains = self.chains()
         if not chains:
@@ -290,7 +290,7 @@ class ArgumentTable:
                 self._blocks.append(block)
                 numbers = len(call.slots) - len(call.memory)
                 steps[k] = Launch(*call[:4], ctypes.addressof(block), call.memory, numbers, call.cooperative)
-            elif call.direct is not None:
+            elif call.address_call is not None:
                 steps[k] = _starter(call, table)
         self._nodes: dict[int, tuple[KernelGraph, int]] = {}
         heads: dict[int, KernelGraph] = {}
@@ -353,11 +353,11 @@ class ArgumentTable:
 
 def _starter(call: LibraryCall, table: Any) -> Callable[[int], bool]:
     """What starts a library call with the addresses that stand in a table then."""
-    assert call.direct is not None
+    assert call.address_call is not None
     places = [ctypes.c_void_p.from_buffer(table, _WORD * slot) for slot in call.slots]
     operands = len(call.step.inputs)
-    work = places[operands + 1] if call.direct.workspace else None
-    return call.direct.starter(places[:operands], places[operands], work)
+    work = places[operands + 1] if call.address_call.workspace else None
+    return call.address_call.starter(places[:operands], places[operands], work)
 
 
 class Arena:

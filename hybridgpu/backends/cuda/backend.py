@@ -66,22 +66,22 @@ class CudaProgram:
         }
         #: what the device's library prepared for each library step, by its identity
         self._prepared = {id(s): prepare_step(library, s, program) for s in program.steps if isinstance(s, LibraryStep)}
-        self.layout = Layout(program, handles, driver, bodies, self._direct())
+        self.layout = Layout(program, handles, driver, bodies, self._address_calls())
         self._bodies = list(bodies.values())
         self._fixed = sorted(program.pinned_inputs)
         self._bound: dict[tuple[tuple[int, ...], Mode], Bound] = {}
         self._binding = Lock()
         self.no_graph: list[str] = []  #: why CUDA graphs cannot be used, once that is known
 
-    def _direct(self) -> dict[int, AddressCall]:
+    def _address_calls(self) -> dict[int, AddressCall]:
         """Step number -> how its library starts it by addresses alone, where it can."""
         found: dict[int, AddressCall] = {}
         for k, step in enumerate(self.program.steps):
             prepared = self._prepared.get(id(step))
             if prepared is not None and isinstance(step, LibraryStep):
-                direct = prepared.direct(step.input_shapes, step.transposed)
-                if direct is not None:
-                    found[k] = direct
+                address_call = prepared.address_call(step.input_shapes, step.transposed)
+                if address_call is not None:
+                    found[k] = address_call
         return found
 
     def in_mode(self, mode: Mode) -> CudaProgram:
@@ -91,11 +91,11 @@ class CudaProgram:
         return other
 
     @property
-    def manner(self) -> str:
+    def execution_mode(self) -> str:
         """How calls run, in words."""
         words = f"{self.layout.kernels} launch{'' if self.layout.kernels == 1 else 'es'} a call"
         if self.mode is Mode.GRAPH:
-            words = f"{words} without a CUDA graph: {self.no_graph[0]}" if self.no_graph else self.layout.manner
+            words = f"{words} without a CUDA graph: {self.no_graph[0]}" if self.no_graph else self.layout.execution_mode
         if self.keeps:
             words += "; memory of intermediate results is kept"
         return words

@@ -437,10 +437,10 @@ class Step(NamedTuple):
     seconds: float
 
 
-def measure(b: Bench, said: Callable[[str], None] = lambda step: None) -> Iterator[Step]:
+def measure(b: Bench, on_step: Callable[[str], None] = lambda step: None) -> Iterator[Step]:
     """Run all steps; ``said`` is told each before it begins. The constants of ``b`` become what was measured."""
     for name, step in STEPS.items():
-        said(name)
+        on_step(name)
         begin = time.perf_counter()
         found: Found = {}
         failed = ""

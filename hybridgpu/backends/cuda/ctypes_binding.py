@@ -149,12 +149,12 @@ class FailureCache:
         self.refused = failure.unsupported
         if self.refused:
             return False
-        told = failure.at(self._operator)
+        reported = failure.at(self._operator)
         if self._second or not failure.memory:
-            raise told
+            raise reported
         self._second = True
         try:
-            return retry_after_oom(told, start, stream)
+            return retry_after_oom(reported, start, stream)
         finally:
             self._second = False
 

@@ -243,7 +243,7 @@ class _Product:
             del table[next(iter(table))]
         table[key] = value
 
-    def direct(self, shapes: Sequence[tuple[int, ...]], transposed: Sequence[bool]) -> AddressCall | None:
+    def address_call(self, shapes: Sequence[tuple[int, ...]], transposed: Sequence[bool]) -> AddressCall | None:
         """See :class:`~..library.Prepared`.
 
         Raises:

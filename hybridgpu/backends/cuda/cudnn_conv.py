@@ -35,7 +35,7 @@ from ..library import TF32, AddressCall, Part, Prepared, Unsupported
 from . import cudnn
 from .ctypes_binding import SUCCESS, DeviceScope, FailureCache, LazyLibrary
 from .cudnn import Binding, CudnnError, Descriptor, Performance, find, installed, ints
-from .cudnn_layouts import Form, data_form, form_of, weights_form
+from .cudnn_layouts import ConvLayout, data_layout, filter_layout, layout_of
 
 __all__ = ["ConvolutionLibrary"]
 
@@ -131,26 +131,26 @@ class ConvolutionLibrary(LazyLibrary[Binding]):
         if out.dtype.short not in _TYPES:
             return Unsupported(f"{_FALLBACK} (cuDNN has no {out.dtype.short})")
         x, w = inputs[:2]
-        derivative = {"conv_backward_data": data_form, "conv_backward_filter": weights_form}.get(primitive)
+        derivative = {"conv_backward_data": data_layout, "conv_backward_filter": filter_layout}.get(primitive)
         if derivative is not None:
-            form = derivative(x.shape, w.shape, out.shape, params)
+            layout = derivative(x.shape, w.shape, out.shape, params)
         else:
-            form = form_of(x.shape, w.shape, out.shape, params, out.dtype.is_half)
-        if isinstance(form, str):
-            return Unsupported(f"{_FALLBACK} ({form})")
+            layout = layout_of(x.shape, w.shape, out.shape, params, out.dtype.is_half)
+        if isinstance(layout, str):
+            return Unsupported(f"{_FALLBACK} ({layout})")
         try:
-            if primitive == "conv_bias_act" and form.kind != "forward":
-                return Unsupported(f"{_FALLBACK} (cuDNN adds nothing to a {_KINDS[form.kind].words})")
+            if primitive == "conv_bias_act" and layout.kind != "forward":
+                return Unsupported(f"{_FALLBACK} (cuDNN adds nothing to a {_KINDS[layout.kind].words})")
             added = ("bias", "array")[: len(inputs) - 2]
             arithmetic = _TF32 if tf32 and out.dtype is f32 else _TYPES[out.dtype.short]
-            whole: Callable[..., _Convolution] = partial(_Convolution, self, binding, form, arithmetic, operator)
+            whole: Callable[..., _Convolution] = partial(_Convolution, self, binding, layout, arithmetic, operator)
             if primitive == "conv_bias_act":
-                whole = partial(_Fused, self, binding, form, arithmetic, operator, added, params["relu"])
+                whole = partial(_Fused, self, binding, layout, arithmetic, operator, added, params["relu"])
             if part is None:
                 return whole()
             # an array would have to lie so, too
             lies = part.alignment % _ALIGNMENT == 0 and len(added) < 2
-            strides = form.strides(part.strides, out.shape[0]) if lies else None
+            strides = layout.strides(part.strides, out.shape[0]) if lies else None
             if strides is not None and (made := whole(strides=strides)).at_once:
                 return made
             return whole(copied=True)
@@ -184,42 +184,42 @@ class _Convolution:
         self,
         library: ConvolutionLibrary,
         binding: Binding,
-        form: Form,
+        layout: ConvLayout,
         arithmetic: _Arithmetic,
         operator: str,
         strides: Sequence[int] | None = None,
         copied: bool = False,
     ) -> None:
         self._strides, self._copied = strides, copied
-        self._library, self._binding, self._form, self._operator = library, binding, form, operator
+        self._library, self._binding, self._layout, self._operator = library, binding, layout, operator
         self._arithmetic, type, accumulated = arithmetic, arithmetic.type, arithmetic.sums
         scalar: Any = ctypes.c_double if accumulated == cudnn.DOUBLE else ctypes.c_float
         self._one, self._zero = scalar(1), scalar(0)
         self._bits, self._narrow = type == cudnn.BFLOAT16, type in (cudnn.HALF, cudnn.BFLOAT16)
         self.itemsize = 2 if self._narrow else ctypes.sizeof(scalar)
-        self._x = self._tensor(type, form.x, strides if form.kind == "data" else None)
-        self._y = self._tensor(type, form.y, strides if form.kind == "forward" else None)
+        self._x = self._tensor(type, layout.x, strides if layout.kind == "data" else None)
+        self._y = self._tensor(type, layout.y, strides if layout.kind == "forward" else None)
         self._w = Descriptor(binding, "Filter")
-        binding.call("cudnnSetFilterNdDescriptor", self._w, type, cudnn.NCHW, len(form.w), ints(form.w))
+        binding.call("cudnnSetFilterNdDescriptor", self._w, type, cudnn.NCHW, len(layout.w), ints(layout.w))
         self._conv = Descriptor(binding, "Convolution")
         binding.call(
             "cudnnSetConvolutionNdDescriptor",
             self._conv,
-            len(form.pad),
-            ints(form.pad),
-            ints(form.stride),
-            ints(form.dilate),
+            len(layout.pad),
+            ints(layout.pad),
+            ints(layout.stride),
+            ints(layout.dilate),
             cudnn.CROSS_CORRELATION,
             accumulated,
         )
-        binding.call("cudnnSetConvolutionGroupCount", self._conv, form.groups)
+        binding.call("cudnnSetConvolutionGroupCount", self._conv, layout.groups)
         self._mathematics = arithmetic.mathematics
         binding.call("cudnnSetConvolutionMathType", self._conv, self._mathematics)
         self._descriptors: tuple[Descriptor, ...] = {
             "forward": (self._x, self._w, self._conv, self._y),
             "data": (self._w, self._y, self._conv, self._x),
             "filter": (self._x, self._y, self._conv, self._w),
-        }[form.kind]
+        }[layout.kind]
         with library.place.current():
             self._candidates = self._supported()
 
@@ -238,13 +238,13 @@ class _Convolution:
 
     def _said(self, algorithm: int) -> str:
         """What computes it, if that is ``algorithm``."""
-        kind, padded = _KINDS[self._form.kind], ", padded first" if self._form.copies else ""
+        kind, padded = _KINDS[self._layout.kind], ", padded first" if self._layout.copies else ""
         words = f"cuDNN {self._binding.version}: {kind.words}, {kind.algorithms[algorithm]}{padded}"
         return f"{words}{f', {TF32}' * (self._arithmetic is _TF32)}{', copied then' * self._copied}"
 
     def _supported(self) -> list[_Candidate]:
         """What could be used, the fastest by cuDNN's estimate first."""
-        kind = _KINDS[self._form.kind]
+        kind = _KINDS[self._layout.kind]
         results, found = (Performance * 16)(), ctypes.c_int()
         try:
             self._library.run(
@@ -280,7 +280,7 @@ class _Convolution:
         try:
             self._library.run(
                 self._binding,
-                f"cudnnGetConvolution{_KINDS[self._form.kind].function}WorkspaceSize",
+                f"cudnnGetConvolution{_KINDS[self._layout.kind].function}WorkspaceSize",
                 *self._descriptors,
                 algorithm,
                 ctypes.byref(nbytes),
@@ -303,7 +303,7 @@ class _Convolution:
         Raises:
             CudnnError: cuDNN failed.
         """
-        place, form = self._library.place, self._form
+        place, layout = self._library.place, self._layout
         if not self._candidates:
             return False
         operands = operands[:2]
@@ -311,27 +311,27 @@ class _Convolution:
             operands, out = [a.view(np.uint16) for a in operands], out.view(np.uint16)
         try:
             with place.current():
-                first, second = (self._aligned(a) for a in form.operands(place.xp, *operands))
-                turned = form.kind == "filter" and not form.native
-                made = place.xp.empty(form.result, out.dtype) if turned else self._room(out)
+                first, second = (self._aligned(a) for a in layout.operands(place.xp, *operands))
+                turned = layout.kind == "filter" and not layout.native
+                made = place.xp.empty(layout.result, out.dtype) if turned else self._room(out)
                 if not self._start(place, place.address(first), place.address(second), place.address(made)):
                     return False
                 if turned and self._copied:
                     whole = place.xp.empty(out.shape, out.dtype)
-                    form.copy_back(made, whole)
+                    layout.copy_back(made, whole)
                     out[...] = whole
                 elif turned:
-                    form.copy_back(made, out)
+                    layout.copy_back(made, out)
                 elif made is not out:
                     out[...] = made.reshape(out.shape)
         except CudnnError as e:
             raise e.at(self._operator) from None
         return True
 
-    def direct(self, shapes: Sequence[tuple[int, ...]], transposed: Sequence[bool]) -> AddressCall | None:
+    def address_call(self, shapes: Sequence[tuple[int, ...]], transposed: Sequence[bool]) -> AddressCall | None:
         """See :class:`~..library.Prepared`."""
-        as_they_lie = self._form.native or self._form.kind == "forward"
-        if not as_they_lie or self._form.copies or self._copied or any(transposed):
+        as_they_lie = self._layout.native or self._layout.kind == "forward"
+        if not as_they_lie or self._layout.copies or self._copied or any(transposed):
             return None
         candidates = self.at_once
         return _Direct(self, candidates[0]) if candidates else None
@@ -344,7 +344,7 @@ class _Convolution:
     @property
     def function(self) -> str:
         """The name of that call."""
-        return f"cudnnConvolution{_KINDS[self._form.kind].function}"
+        return f"cudnnConvolution{_KINDS[self._layout.kind].function}"
 
     def behind(self, operands: Sequence[Any], out: Any) -> tuple[Any, ...]:
         """The call's arguments behind those that all such functions have."""
@@ -358,7 +358,7 @@ class _Convolution:
     def _room(self, out: Any) -> Any:
         """Where the result is computed: ``out``, or memory of its own from which it is copied."""
         if self._copied or self._library.place.address(out) % _ALIGNMENT:
-            return self._library.place.xp.empty(self._form.result, out.dtype)
+            return self._library.place.xp.empty(self._layout.result, out.dtype)
         return out
 
     def _aligned(self, a: Any) -> Any:
@@ -366,7 +366,7 @@ class _Convolution:
 
     def _start(self, place: DeviceScope, first: int, second: int, result: int) -> bool:
         """Start the first algorithm that takes this; the others are forgotten."""
-        name = f"cudnnConvolution{_KINDS[self._form.kind].function}"
+        name = f"cudnnConvolution{_KINDS[self._layout.kind].function}"
         while candidates := self._candidates:  # another thread may shorten the list
             if self._taken(place, candidates[0], name, first, second, _Convolution.behind(self, (), result)):
                 return True
@@ -413,7 +413,7 @@ class _Fused(_Convolution):
         self,
         library: ConvolutionLibrary,
         binding: Binding,
-        form: Form,
+        layout: ConvLayout,
         arithmetic: _Arithmetic,
         operator: str,
         added: Sequence[str],
@@ -421,9 +421,9 @@ class _Fused(_Convolution):
         strides: Sequence[int] | None = None,
         copied: bool = False,
     ) -> None:
-        super().__init__(library, binding, form, arithmetic, operator, strides, copied)
+        super().__init__(library, binding, layout, arithmetic, operator, strides, copied)
         self._added, self._relu = added, relu
-        self._bias = self._tensor(arithmetic.type, (1, form.y[1], *(1,) * (len(form.y) - 2)))
+        self._bias = self._tensor(arithmetic.type, (1, layout.y[1], *(1,) * (len(layout.y) - 2)))
         self._activation = Descriptor(binding, "Activation")
         mode = cudnn.RELU if relu else cudnn.IDENTITY
         binding.call("cudnnSetActivationDescriptor", self._activation, mode, cudnn.NAN_TO_ZERO, 0.0)
@@ -480,7 +480,7 @@ class _Fused(_Convolution):
         place = self._library.place
         if self._bits:
             operands, out = [a.view(np.uint16) for a in operands], out.view(np.uint16)
-        first, second = (self._aligned(a) for a in self._form.operands(place.xp, *operands[:2]))
+        first, second = (self._aligned(a) for a in self._layout.operands(place.xp, *operands[:2]))
         added = [self._aligned(place.xp.ascontiguousarray(a)) for a in operands[2:]]
         if len(added) > 1 and self._meet(first, added[1]):  # which cuDNN forbids
             added[1] = added[1].copy()
@@ -511,13 +511,16 @@ class _Direct:
         with library.place.current():
             handle = library.handle(binding)
         on_stream = partial(binding.function("cudnnSetStream"), handle)
-        first, second = operands[:2][::-1] if convolution._form.kind == "data" else operands[:2]
+        first, second = operands[:2][::-1] if convolution._layout.kind == "data" else operands[:2]
         read = ctypes.byref(convolution._one), one, first, two, second
         run = partial(
             binding.function(name), handle, *read, conv, algorithm, work, nbytes, *convolution.behind(operands, out)
         )
         array = operands[3] if len(operands) > 3 else None
-        distance = prod(convolution._form.x) * convolution.itemsize, prod(convolution._form.y) * convolution.itemsize
+        distance = (
+            prod(convolution._layout.x) * convolution.itemsize,
+            prod(convolution._layout.y) * convolution.itemsize,
+        )
         outcomes = FailureCache(binding, convolution._operator)
 
         def start(stream: int) -> bool:

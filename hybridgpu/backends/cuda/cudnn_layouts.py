@@ -23,11 +23,11 @@ from ...compiler.primitives.conv import exchanged_shapes, is_forward, padded
 from ...core.dataclass import dataclass
 from .ctypes_binding import INT_MAX
 
-__all__ = ["Form", "data_form", "form_of", "weights_form"]
+__all__ = ["ConvLayout", "data_layout", "filter_layout", "layout_of"]
 
 
 @dataclass(frozen=True)
-class Form:
+class ConvLayout:
     """A convolution as cuDNN sees it, with two or three spatial axes.
 
     Attributes:
@@ -130,10 +130,10 @@ def _fit(extent: int, low: int, span: int, stride: int, out: int) -> tuple[int, 
     return 0, low, (out - 1) * stride + span - extent - low
 
 
-def form_of(
+def layout_of(
     x: Sequence[int], w: Sequence[int], out: Sequence[int], params: Mapping[str, Any], half: bool = False
-) -> Form | str:
-    """cuDNN's form of ``conv``, or why it has none.
+) -> ConvLayout | str:
+    """cuDNN's layout of ``conv``, or why it has none.
 
     Args:
         x, w, out: shapes of the primitive's operands and result.
@@ -158,7 +158,7 @@ def form_of(
         pad, before, behind = zip(*fits, strict=True)
         operand = _grown(size, before, behind)
         shapes = (*x[:2], *operand), (*w[:2], *kernel), (*out[:2], *result)
-        return _small(Form("forward", *shapes, pad, stride, dilate, groups, before, behind))
+        return _small(ConvLayout("forward", *shapes, pad, stride, dilate, groups, before, behind))
     if plain:
         reach = tuple((r - 1) * s + 1 for r, s in zip(result, stride, strict=True))
         fits = [_fit(*c) for c in zip(size, low, reach, dilate, kernel, strict=True)]
@@ -169,7 +169,7 @@ def form_of(
             (w[0], x[0], *result),
             (inner, w[0], *kernel),
         )
-        return _small(Form("filter", *shapes, pad, dilate, stride, groups, before, behind))
+        return _small(ConvLayout("filter", *shapes, pad, dilate, stride, groups, before, behind))
     if of_weight and max(dilate) == 1:
         reach = tuple((r - 1) * s + 1 for r, s in zip(result, stride, strict=True))
         first = [r - 1 - lo for r, lo in zip(reach, low, strict=True)]
@@ -181,7 +181,7 @@ def form_of(
             (groups * x[0], w[0] // groups, *result),
             (inner, groups * x[0], *size),
         )
-        return _small(Form("filter", *shapes, pad, base, stride, groups, before, behind, exchanged=True))
+        return _small(ConvLayout("filter", *shapes, pad, base, stride, groups, before, behind, exchanged=True))
     if max(stride) > 1:
         return "a stride and a dilated operand together"
     pad = tuple(s - 1 - lo for s, lo in zip(span, low, strict=True))
@@ -193,11 +193,13 @@ def form_of(
         return "padding that no transposed convolution has"
     shapes = (*out[:2], *result), (x[1], w[0] // groups, *kernel), (*x[:2], *size)
     none = (0,) * len(pad)
-    return _small(Form("data", *shapes, pad, base, dilate, groups, none, none))
+    return _small(ConvLayout("data", *shapes, pad, base, dilate, groups, none, none))
 
 
-def weights_form(x: Sequence[int], y: Sequence[int], out: Sequence[int], params: Mapping[str, Any]) -> Form | str:
-    """cuDNN's form of ``conv_backward_filter``, or why it has none.
+def filter_layout(
+    x: Sequence[int], y: Sequence[int], out: Sequence[int], params: Mapping[str, Any]
+) -> ConvLayout | str:
+    """cuDNN's layout of ``conv_backward_filter``, or why it has none.
 
     Args:
         x, y, out: shapes of the primitive's operands and result.
@@ -205,34 +207,36 @@ def weights_form(x: Sequence[int], y: Sequence[int], out: Sequence[int], params:
     """
     # a matrix product, of which it may be one, would want the samples of both operands side by side
     exchanged = exchanged_shapes(x, y, params["groups"])
-    form = form_of(*exchanged, (out[1], out[0], *out[2:]), params, half=True)
-    if isinstance(form, str):
-        return form
+    layout = layout_of(*exchanged, (out[1], out[0], *out[2:]), params, half=True)
+    if isinstance(layout, str):
+        return layout
     return (
-        replace(form, native=True) if form.kind == "filter" and not form.exchanged else "not a derivative by a weight"
+        replace(layout, native=True)
+        if layout.kind == "filter" and not layout.exchanged
+        else "not a derivative by a weight"
     )
 
 
-def data_form(y: Sequence[int], w: Sequence[int], out: Sequence[int], params: Mapping[str, Any]) -> Form | str:
-    """cuDNN's form of ``conv_backward_data``, or why it has none.
+def data_layout(y: Sequence[int], w: Sequence[int], out: Sequence[int], params: Mapping[str, Any]) -> ConvLayout | str:
+    """cuDNN's layout of ``conv_backward_data``, or why it has none.
 
     Args:
         y, w, out: shapes of the primitive's operands and result.
         params: of it.
     """
     groups = params["groups"]
-    form = form_of(y, (groups * w[1], w[0] // groups, *w[2:]), out, params)
-    if isinstance(form, str):
-        return form
-    return replace(form, native=True) if form.kind == "data" else "not a derivative by an operand"
+    layout = layout_of(y, (groups * w[1], w[0] // groups, *w[2:]), out, params)
+    if isinstance(layout, str):
+        return layout
+    return replace(layout, native=True) if layout.kind == "data" else "not a derivative by an operand"
 
 
 def _grown(size: Sequence[int], before: Sequence[int], behind: Sequence[int]) -> tuple[int, ...]:
     return tuple(d + lo + hi for d, lo, hi in zip(size, before, behind, strict=True))
 
 
-def _small(form: Form) -> Form | str:
-    """The form, unless cuDNN cannot count its elements."""
-    if max(prod(form.x), prod(form.w), prod(form.y)) > INT_MAX:
+def _small(layout: ConvLayout) -> ConvLayout | str:
+    """The layout, unless cuDNN cannot count its elements."""
+    if max(prod(layout.x), prod(layout.w), prod(layout.y)) > INT_MAX:
         return "more than 2^31 elements"
-    return form
+    return layout

@@ -92,14 +92,14 @@ def driver_error(status: int, function: str, name: str, words: str, advice: str)
     elif status in _LOST or (status == _NOT_INITIALIZED and is_forked()):
         found = _failed("CUDA", "CUDA_SUCCESS", words, f"{name}, in {function}", status)
     else:
-        said = ": ".join(part for part in (name, words) if part) or f"error {status}"
-        found = DeviceError(f"CUDA: {function} failed: {said}\n{advice}")
+        text = ": ".join(part for part in (name, words) if part) or f"error {status}"
+        found = DeviceError(f"CUDA: {function} failed: {text}\n{advice}")
     note_location(found)
     return found
 
 
 def _failed(library: str, success: str, words: str, name: str, status: int | None, lost: bool = False) -> DeviceError:
-    said = f"Check failed: e == {success}: {library}: {words}" + (f" ({name})" if name else "")
+    failed_check = f"Check failed: e == {success}: {library}: {words}" + (f" ({name})" if name else "")
     lost = lost or (library == "CUDA" and status in _LOST)
     if library == "CUDA" and status == _NOT_INITIALIZED and is_forked():
         lost, advice = True, FORKED
@@ -111,7 +111,7 @@ def _failed(library: str, success: str, words: str, name: str, status: int | Non
         )
     else:
         advice = "`hybridgpu info` tells what was found of the driver, the device and the libraries."
-    return DeviceError(f"{said}\n{advice}", lost=lost)
+    return DeviceError(f"{failed_check}\n{advice}", lost=lost)
 
 
 def _no_memory(asked: int = 0, limit: int = 0) -> DeviceError:

@@ -45,9 +45,9 @@ def bind(functions: Mapping[str, Sequence[Any]], path: str = PATH) -> dict[str, 
 def failure(functions: Mapping[str, Any], name: str, status: int, advice: str) -> DeviceError:
     """The error of a function that returned ``status``; ``functions`` have those of ERROR_TEXTS."""
 
-    def said(ask: str) -> str:
+    def text_of(ask: str) -> str:
         text = c_char_p()
         known = functions[ask](status, ctypes.byref(text)) == 0
         return (text.value or b"").decode("utf-8", "replace") if known else ""
 
-    return driver_error(status, name, said("cuGetErrorName"), said("cuGetErrorString"), advice)
+    return driver_error(status, name, text_of("cuGetErrorName"), text_of("cuGetErrorString"), advice)

@@ -101,7 +101,7 @@ class Explanation:
         target: 'cpu', 'cuda' or 'reference'.
         numeric: 'strict' or 'fast'.
         bytes_moved, bytes_min: of the whole program.
-        manner: how calls run on a GPU, in words: launches, CUDA graphs or why there is none, and whose memory.
+        execution_mode: how calls run on a GPU, in words: launches, CUDA graphs or why there is none, and whose memory.
         arena_bytes, peak_live_bytes: memory for intermediate results, and what lives at once at the fullest step.
         in_place_results, aliased_to_outputs: the number of results that kernels write over an operand, and of intermediate
             results in the memory of a result of the program, which is written later.
@@ -120,7 +120,7 @@ class Explanation:
         self.refusals: list[Refusal] = []
         self.folded_values: list[FoldedValue] = []
         self.passes: list[PassRecord] = []
-        self.compiler = self.manner = ""
+        self.compiler = self.execution_mode = ""
         self.target, self.numeric = "reference", "strict"
         self.cache_hit, self._planned = True, False
         self.bytes_moved = self.bytes_min = self.arena_bytes = self.peak_live_bytes = self.folded_bytes = 0
@@ -131,7 +131,7 @@ class Explanation:
         self.target, self.numeric = self.program.target, self.program.numeric
         self.cache_hit = made.loaded.info.compiled == 0
         self._planned = made.cache != "disk"
-        self.compiler, self.manner = made.loaded.info.detail, made.loaded.manner
+        self.compiler, self.execution_mode = made.loaded.info.detail, made.loaded.execution_mode
         self.bytes_moved, self.bytes_min = self.program.bytes_moved, self.program.bytes_min
         self.arena_bytes, self.peak_live_bytes = self.program.arena_bytes, self.program.peak_live_bytes
         self.in_place_results, self.aliased_to_outputs = self.program.in_place_results, self.program.aliased_to_outputs
@@ -188,7 +188,7 @@ class Explanation:
     def _captured(self) -> list[str]:
         return [f"  reads arrays from outside: {', '.join(self.captured)}"] if self.captured else []
 
-    def _made(self) -> str:
+    def _preparation(self) -> str:
         """What the time was spent on."""
         if self.program is None:
             return "prepared"
@@ -202,7 +202,7 @@ class Explanation:
         lines = [
             f"{self.name} on {self.target}{_mode(self.numeric)}: {counted(len(self.kernels), 'kernel')}, "
             f"{counted(len(calls), 'library call')}, "
-            f"{counted(loops, 'loop') + ', ' if loops else ''}{self._made()} in {self.compile_seconds * 1e3:.1f} ms"
+            f"{counted(loops, 'loop') + ', ' if loops else ''}{self._preparation()} in {self.compile_seconds * 1e3:.1f} ms"
         ]
         lines += self._captured()
         if self.program is None:
@@ -226,8 +226,8 @@ class Explanation:
         if self.aliased_to_outputs:
             memory += f"; {self.aliased_to_outputs} in the memory of results"
         lines.append(f"  moves {size(self.bytes_moved)}, at least {size(self.bytes_min)} are needed; {memory}")
-        if self.manner:
-            lines.append(f"  {self.manner}")
+        if self.execution_mode:
+            lines.append(f"  {self.execution_mode}")
         lines += [f"  {words}" for words in self.program.launch_fusion_notes]
         if self.folded_values:
             lines.append(f"  computed once, until a parameter is written; {size(self.folded_bytes)} are kept:")
@@ -268,7 +268,7 @@ class StagedExplanation(Explanation):
         self.target = programs[0].target if programs else "reference"
         self.numeric = programs[0].numeric if programs else "strict"
         self.compiler = programs[0].compiler if programs else ""
-        self.manner = "; ".join(dict.fromkeys(p.manner for p in programs if p.manner))
+        self.execution_mode = "; ".join(dict.fromkeys(p.execution_mode for p in programs if p.execution_mode))
         self.bytes_moved = sum(p.bytes_moved for p in programs)
         self.bytes_min = sum(p.bytes_min for p in programs)
         self.arena_bytes = max((p.arena_bytes for p in programs), default=0)

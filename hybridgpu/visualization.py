@@ -168,9 +168,9 @@ def plot_network(
 def _label(node: SymbolNode) -> str:
     """An operator with the attributes that shape it."""
     assert node.op is not None
-    told = [
+    attributes = [
         node.attrs[k]
         for k in ("num_filter", "num_hidden", "kernel", "stride", "act_type", "pool_type")
         if k in node.attrs
     ]
-    return "\n".join([node.op.name, ", ".join(told)]) if told else node.op.name
+    return "\n".join([node.op.name, ", ".join(attributes)]) if attributes else node.op.name

@@ -105,7 +105,7 @@ def _gpu(
         )
         driver.attach()
         document["figures"] = bench.figures
-        for step in _with_progress(lambda said: calibration.measure(bench, said), len(calibration.STEPS)):
+        for step in _with_progress(lambda on_step: calibration.measure(bench, on_step), len(calibration.STEPS)):
             found |= step.found
             document["steps"].append(step._asdict())
             document["constants"] = _rows(device, known.sources, found, {})
@@ -169,7 +169,7 @@ def _cpu(seconds: float, show: bool) -> tuple[dict[str, Any], str]:
     found: dict[str, float] = {}
     steps = []
     if not show:
-        for step in _with_progress(lambda said: measure(seconds / len(STEPS), said), len(STEPS)):
+        for step in _with_progress(lambda on_step: measure(seconds / len(STEPS), on_step), len(STEPS)):
             found |= step.found
             steps.append(step._asdict())
     facts = cpu()
@@ -202,15 +202,15 @@ def _cpu(seconds: float, show: bool) -> tuple[dict[str, Any], str]:
 
 
 def _with_progress(run: Callable[[Callable[[str], None]], Iterable[Any]], count: int) -> Iterator[Any]:
-    """The steps of ``run(said)`` under a progress bar."""
+    """The steps of ``run(on_step)`` under a progress bar."""
     with progress() as bar:
         task = bar.add_task("calibrate", total=count) if bar is not None else None
 
-        def said(name: str) -> None:
+        def on_step(name: str) -> None:
             if bar is not None:
                 bar.update(task, description=name)
 
-        for step in run(said):
+        for step in run(on_step):
             yield step
             if bar is not None:
                 bar.update(task, advance=1)

@@ -117,10 +117,10 @@ STEPS: dict[str, Callable[[float], dict[str, float]]] = {
 }
 
 
-def measure(seconds: float, said: Callable[[str], None] = lambda step: None) -> Iterator[Step]:
+def measure(seconds: float, on_step: Callable[[str], None] = lambda step: None) -> Iterator[Step]:
     """Run all steps, each for so many seconds; ``said`` is told each before it begins."""
     for name, step in STEPS.items():
-        said(name)
+        on_step(name)
         begin = time.perf_counter()
         try:
             found, failed = step(seconds), ""

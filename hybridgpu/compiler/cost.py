@@ -110,9 +110,9 @@ def block_traffic_seconds(target: Target, nbytes: float, blocks: int, in_flight:
     return nbytes / rate
 
 
-def overlapped_seconds(traffic: float, arithmetic: float, waiting: float, streams: float) -> float:
+def overlapped_seconds(traffic: float, arithmetic: float, latency: float, streams: float) -> float:
     """Work whose traffic and arithmetic overlap, among so many independent ``streams``, and what all of it waits."""
-    return max(traffic, arithmetic) + min(traffic, arithmetic) / streams + waiting
+    return max(traffic, arithmetic) + min(traffic, arithmetic) / streams + latency
 
 
 def gpu_kernel_seconds(
@@ -170,10 +170,12 @@ def scatter_seconds(
     gpu = target.gpu
     busy = min(blocks, gpu.multiprocessors)
     work = blocks / busy * (rounds * gpu.scatter_round_cycles + hits * gpu.scatter_hit_cycles)
-    waiting = rounds * gpu.scatter_round_latency + hits_in_turn * gpu.scatter_hit_latency + gpu.scatter_block_cycles
+    round_latency = (
+        rounds * gpu.scatter_round_latency + hits_in_turn * gpu.scatter_hit_latency + gpu.scatter_block_cycles
+    )
     traffic = nbytes * target.byte_seconds
     traffic *= gpu.multiprocessors / busy / gpu.boost(busy)
-    return max(traffic, work / gpu.clock, waves * waiting / gpu.clock)
+    return max(traffic, work / gpu.clock, waves * round_latency / gpu.clock)
 
 
 def barrier_seconds(gpu: GpuConstants, barriers: int, blocks: int, cluster: int) -> float:

@@ -83,7 +83,7 @@ class _Calls:
         self.traced = TracedCalls(name, settings.options)
         self.fast: Callable[..., Any] | None = None
         self._statics: set[Any] | None = set()
-        self._told = False  #: that arguments shared memory
+        self._reported_sharing = False  #: that arguments shared memory
 
     def __call__(self, args: tuple[Any, ...]) -> Any:
         """Any call, its arguments by position."""
@@ -107,7 +107,7 @@ class _Calls:
         try:
             op = self._graph(flat, form)
         except SharedMemoryError as e:
-            self._told = tell_of_sharing(e, self._told)
+            self._reported_sharing = tell_of_sharing(e, self._reported_sharing)
             return self._function()(*args)
         arrays = [x for x in flat if x is not None]
         out = op(arrays)

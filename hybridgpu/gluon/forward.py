@@ -150,7 +150,7 @@ def run_graph(block: HybridBlock, args: tuple[Any, ...], python: Callable[..., A
 
         if not isinstance(e, SharedMemoryError):
             raise
-        block.__dict__["_hg_told"] = tell_of_sharing(e, "_hg_told" in block.__dict__)
+        block.__dict__["_hg_reported_sharing"] = tell_of_sharing(e, "_hg_reported_sharing" in block.__dict__)
     return python(*args)
 
 
@@ -198,10 +198,10 @@ def _infer_own(block: HybridBlock, args: tuple[Any, ...]) -> None:
     """Let ``infer_shape`` of the user's set the shapes of parameters that wait for them."""
     if type(block).infer_shape is HYBRID_BLOCK[0].infer_shape:
         return
-    waiting = [p for p in block._reg_params.values() if p._data is None and p._deferred_init]
-    if waiting:
+    uninitialized = [p for p in block._reg_params.values() if p._data is None and p._deferred_init]
+    if uninitialized:
         block.infer_shape(*args)
-        for p in waiting:
+        for p in uninitialized:
             p._finish_deferred_init()
 
 
@@ -209,9 +209,9 @@ def in_a_trace(block: HybridBlock, x: Any, args: tuple[Any, ...]) -> Any:
     """Run the ``hybrid_forward`` of a block that is part of another one's graph, on its arrays."""
     autograd_state.state.trace.blocks[id(block)] = block
     if not traces_arrays(block):
-        waiting = [p for p in block._reg_params.values() if p._data is None and p._deferred_init]
-        if waiting:
-            block._hg_complete(waiting, (x, *args))
+        uninitialized = [p for p in block._reg_params.values() if p._data is None and p._deferred_init]
+        if uninitialized:
+            block._hg_complete(uninitialized, (x, *args))
     with block.name_scope(), block_scope(block.name):
         return block._hg_eager(x, args)
 

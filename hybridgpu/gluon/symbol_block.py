@@ -138,9 +138,9 @@ class SymbolBlock(HybridBlock):
         assert form == self._in_format, "Invalid input format"
         assert self._cached_graph is not None
         inputs, out = self._cached_graph
-        waiting = [p for p in self.params.values() if p._data is None and p._deferred_init]
-        if waiting:
-            self._hg_complete(waiting, call)
+        uninitialized = [p for p in self.params.values() if p._data is None and p._deferred_init]
+        if uninitialized:
+            self._hg_complete(uninitialized, call)
         known = {str(i.name): x for i, x in zip(inputs, flat, strict=True)}
         given = known | {n: self.params[n].data() for n in out.list_inputs() if n not in known}
         return regroup(trace.compose(out, given), self._out_format)

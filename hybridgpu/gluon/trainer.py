@@ -180,14 +180,14 @@ class Trainer:
 
     def _init_params(self) -> None:
         """Give initialised parameters to the store; the others wait."""
-        waiting = []
+        uninitialized = []
         for p in self._params_to_init if self._kvstore is not None else ():
             if p._deferred_init:
-                waiting.append(p)
+                uninitialized.append(p)
             else:
                 copies = p.list_data()
                 self._kvstore.broadcast(self._param2idx[p.name], copies[0], copies)
-        self._params_to_init = waiting
+        self._params_to_init = uninitialized
 
     def _hg_prepare(self) -> None:
         if not self._kv_initialized:

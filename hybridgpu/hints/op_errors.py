@@ -134,8 +134,8 @@ def _by_words(op: Operator, text: str, names: Sequence[str], shapes: Sequence[tu
     if "could not be broadcast together" in text and len(known) > 1:  # else with a shape that is an attribute
         return _broadcast(names, known)
     if _NO_AXIS.search(text) and known[0]:
-        told = _NUMBER_OF_AXES.search(text)
-        count = int(told[1]) if told else len(known[0])
+        match = _NUMBER_OF_AXES.search(text)
+        count = int(match[1]) if match else len(known[0])
         whose = f"{names[0]} of shape {known[0]}" if count == len(known[0]) else "The result"
         return f"{whose} has {_axes(count)}: write one of {-count} to {count - 1}."
     if "Incompatible input shape" in text and len(known) > 1:

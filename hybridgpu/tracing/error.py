@@ -28,9 +28,9 @@ class SharedMemoryError(TracingError):
     """Arguments of one call share memory that the function writes, which its graph cannot."""
 
 
-def tell_of_sharing(error: SharedMemoryError, told: bool) -> bool:
+def tell_of_sharing(error: SharedMemoryError, already_reported: bool) -> bool:
     """Warn that a call runs operator by operator, unless that was ``told`` before; True."""
-    if not told:
+    if not already_reported:
         text = f"{error}\nThis call, and others like it, run operator by operator, which gives what eager code gives."
         warnings.warn(text, stacklevel=user_frame())
     return True

@@ -110,7 +110,7 @@ def _evaluate_weights(xp: Any, inputs: Sequence[Any], params: Params, out: Tenso
     return _evaluate(xp, operands, params, tensor_type((c, o, *k), out.dtype)).swapaxes(0, 1)
 
 
-def _turned(w: Any, groups: int) -> Any:
+def _flipped(w: Any, groups: int) -> Any:
     """As :func:`flip_weight`, of an array."""
     o, c, *k = w.shape
     back: tuple[slice, ...] = (slice(None), slice(None), *[slice(None, None, -1)] * len(k))
@@ -129,7 +129,7 @@ def _infer_data(types: Sequence[TensorType], params: Params) -> TensorType:
 
 def _evaluate_data(xp: Any, inputs: Sequence[Any], params: Params, out: TensorType) -> Any:
     y, w = inputs
-    return _evaluate(xp, (y, _turned(w, params["groups"])), params, out)
+    return _evaluate(xp, (y, _flipped(w, params["groups"])), params, out)
 
 
 def flip_weight(b: Builder, w: Node, groups: int) -> Node:

@@ -43,7 +43,7 @@ def map_fields(
     """Fields of the template, the launch, and what was chosen and why."""
     writer.reset_names()
     first = program.vars[0]
-    pieces = _split_at_joins(program)
+    pieces = _split_at_concats(program)
     made: list[LinearPart | TiledPart] = []
     tile, why, vector, unroll = "", "", 1, 1
     blocks, free = Fraction(0), _SHARED_BYTES
@@ -100,7 +100,7 @@ def _bounds_macro(program: ScalarProgram) -> str:
 # -- parts
 
 
-def _split_at_joins(program: ScalarProgram) -> list[ScalarProgram]:
+def _split_at_concats(program: ScalarProgram) -> list[ScalarProgram]:
     """``program`` cut where joins change, if that leaves parts worth their text."""
     joins = [s for s in program.scalars if s.op == "load" and s.conditions]
     if len({s.node for s in joins}) < 2:

@@ -240,8 +240,8 @@ def _cost(
         # a few blocks get a part of the bandwidth, whatever their threads, and wait for the cache each time around
         moved = p.kernel.bytes_read + p.kernel.bytes_written
         reading = read_seconds(target, moved, min(grid, own)) - read_seconds(target, moved, own)
-        waiting = (-(-own // grid) - max(1, -(-own // all_held))) * gpu.l2_seconds
-        cost += p.times * max(slower, reading, waiting)
+        latency = (-(-own // grid) - max(1, -(-own // all_held))) * gpu.l2_seconds
+        cost += p.times * max(slower, reading, latency)
     return cost
 
 

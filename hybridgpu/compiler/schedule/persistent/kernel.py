@@ -180,9 +180,9 @@ def run(scheduled: Scheduled, ctx: PassContext) -> Scheduled:
     """
     target = ctx.target
     scheduled, loops = _with_loops(scheduled, target, ctx.schedule_body)
-    said = ctx.launch_fusion_notes
-    said += [f"a loop of {k.loop.length} turns is one kernel: {_why(k, target)}" for _, k in scheduled if k and k.loop]
-    said += _why_no_steps(scheduled, target, loops)
+    notes = ctx.launch_fusion_notes
+    notes += [f"a loop of {k.loop.length} turns is one kernel: {_why(k, target)}" for _, k in scheduled if k and k.loop]
+    notes += _why_no_steps(scheduled, target, loops)
     if not any(k is not None and _is_large(k, target) for _, k in scheduled):  # (others decide over what lives when)
         scheduled = _cluster_steps(scheduled, target)
     out: list[tuple[Group, Kernel | None] | None] = list(scheduled)
@@ -191,7 +191,7 @@ def run(scheduled: Scheduled, ctx: PassContext) -> Scheduled:
         placed = _in_phases(kernels)
         found = compare(placed, len(kernels), target, [_estimate(k, target) for k in kernels if k.loop])
         if len(run) > 1 and not found.wins and target.resident != "always":
-            said.append(f"{len(run)} kernels stay apart: {found}")
+            notes.append(f"{len(run)} kernels stay apart: {found}")
             for at, kernel in zip(run, kernels, strict=True):
                 if kernel.loop is not None:
                     out[at] = (scheduled[at][0], _loop_alone(kernel, target))
@@ -200,7 +200,7 @@ def run(scheduled: Scheduled, ctx: PassContext) -> Scheduled:
             out[run[0]] = (scheduled[run[0]][0], _loop_alone(kernels[0], target))
             continue
         why = found.reason
-        said.append(f"{len(run)} kernels are one: {why}")
+        notes.append(f"{len(run)} kernels are one: {why}")
         out[run[0]] = (scheduled[run[0]][0], _persistent_kernel(kernels, placed, target, why, found.blocks))
         for at in run[1:]:
             out[at] = None
@@ -406,12 +406,12 @@ def _in_phases(kernels: Sequence[Kernel]) -> list[PhaseStep]:
     ready: dict[Node, int] = {}  # what is written here -> the first phase that may read it
     found: list[PhaseStep] = []
     floor = 0  # the phase behind the last loop
-    waiting = list(kernels)
-    while waiting:
+    remaining = list(kernels)
+    while remaining:
         behind: set[Node] = set()  # what loops compute that have not run, and what follows from it
         left: list[Kernel] = []
         loops: list[tuple[Loop, Kernel]] = []
-        for k in waiting:
+        for k in remaining:
             if k.loop is None and not behind.intersection(k.inputs):
                 phase = max((ready.get(n, 0) for n in k.inputs), default=0)
                 found.append(PhaseStep(k, max(floor, phase)))
@@ -426,7 +426,7 @@ def _in_phases(kernels: Sequence[Kernel]) -> list[PhaseStep]:
             else:
                 left.append(k)
             behind.update(k.outputs)
-        waiting = left
+        remaining = left
         if loops:
             floor = max((p.phase + 1 for p in found), default=0)
             for loop, _ in loops:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``mx.image``: reading, resizing, cropping and turning pictures; random changes to them; iterators over files of them."""
+"""``mx.image``: reading, resizing, cropping and turning images; random changes to them; iterators over files of them."""
 
 from . import detection as det
 from .augment import *

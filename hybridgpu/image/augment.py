@@ -40,7 +40,7 @@ class Augmenter:
         return json.dumps([type(self).__name__.lower(), self._kwargs])
 
     def __call__(self, src: NDArray) -> NDArray:
-        """The changed picture."""
+        """The changed image."""
         raise NotImplementedError("Must override implementation.")
 
 
@@ -143,7 +143,7 @@ class BrightnessJitterAug(Augmenter):
 
 
 class ContrastJitterAug(Augmenter):
-    """Distances from the picture's mean grey times 1 - ``contrast`` … 1 + ``contrast``, in place."""
+    """Distances from the image's mean grey times 1 - ``contrast`` … 1 + ``contrast``, in place."""
 
     def __init__(self, contrast: float) -> None:
         super().__init__(contrast=contrast)
@@ -321,10 +321,10 @@ def CreateAugmenter(
         resize: the shorter side before cropping; 0 leaves it.
         rand_crop: crop somewhere instead of the middle.
         rand_resize: crop parts of random size and shape; needs ``rand_crop``.
-        rand_mirror: flip half of the pictures.
+        rand_mirror: flip half of the images.
         mean, std: arrays of 1 or 3 numbers; True takes ImageNet's.
         brightness, contrast, saturation, hue, pca_noise: reach of random changes, 0 for none.
-        rand_gray: probability of a grey picture.
+        rand_gray: probability of a grey image.
         inter_method: how to resize.
 
     Raises:

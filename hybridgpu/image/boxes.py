@@ -46,7 +46,7 @@ class DetAugmenter:
         return json.dumps([type(self).__name__.lower(), self._kwargs])
 
     def __call__(self, src: NDArray, label: Any) -> Both:
-        """The changed picture and its boxes."""
+        """The changed image and its boxes."""
         raise NotImplementedError("Must override implementation.")
 
 
@@ -121,12 +121,12 @@ def _pair(value: Any) -> tuple[float, float]:
 
 
 class DetRandomCropAug(DetAugmenter):
-    """A random part of the picture and the boxes in it; the picture itself, if no attempt fits.
+    """A random part of the image and the boxes in it; the image itself, if no attempt fits.
 
     Args:
         min_object_covered: more than this share of each box that is touched must lie within.
         aspect_ratio_range: bounds of width / height.
-        area_range: bounds of the part's share of the picture.
+        area_range: bounds of the part's share of the image.
         min_eject_coverage: boxes of which no more than this share lies within are left out.
         max_attempts: how many are made.
 
@@ -213,11 +213,11 @@ class DetRandomCropAug(DetAugmenter):
 
 
 class DetRandomPadAug(DetAugmenter):
-    """The picture somewhere in a larger one of one colour; the picture itself, if no attempt fits.
+    """The image somewhere in a larger one of one colour; the image itself, if no attempt fits.
 
     Args:
         aspect_ratio_range: bounds of width / height.
-        area_range: bounds of the larger picture's size, in pictures.
+        area_range: bounds of the larger image's size, in images.
         max_attempts: how many are made.
         pad_val: the colour.
 

@@ -19,10 +19,10 @@ __all__ = ["ImageDetIter"]
 
 
 class ImageDetIter(ImageIter):
-    """Batches (N, 3, height, width) of pictures, with labels (N, most objects, width of an object); -1 fills these up.
+    """Batches (N, 3, height, width) of images, with labels (N, most objects, width of an object); -1 fills these up.
 
-    A picture's label is: width of the header (2 or more), width of an object (5 or more), the rest of the header, then
-    for each object class, left, top, right, bottom as shares of the picture, and anything that follows. Pictures
+    An image's label is: width of the header (2 or more), width of an object (5 or more), the rest of the header, then
+    for each object class, left, top, right, bottom as shares of the image, and anything that follows. Images
     without a valid box after the changes are left out.
 
     Args:
@@ -75,7 +75,7 @@ class ImageDetIter(ImageIter):
         return shape
 
     def _parse_label(self, label: Any) -> Any:
-        """The objects of a picture's label, without boxes that are empty.
+        """The objects of an image's label, without boxes that are empty.
 
         Raises:
             RuntimeError: it has another form, or no box is left.
@@ -104,7 +104,7 @@ class ImageDetIter(ImageIter):
         return picture, filled
 
     def augmentation_transform(self, data: NDArray, label: Any) -> tuple[NDArray, Any]:  # type: ignore[override]
-        """The picture and its boxes after all augmenters."""
+        """The image and its boxes after all augmenters."""
         for change in self.auglist:
             data, label = change(data, label)
         return data, label

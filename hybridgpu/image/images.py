@@ -2,7 +2,7 @@
 """Images, (height, width, channels): decoding, resizing, cropping, rotation, borders.
 
 The way of resizing (``interp``) is 0 for nearest pixels, 1 for bilinear, 2 for bicubic, 3 for the mean of an area, 4 for
-Lanczos; 9 chooses bicubic for larger pictures, areas for smaller ones, else bilinear, and 10 one of the five by chance.
+Lanczos; 9 chooses bicubic for larger images, areas for smaller ones, else bilinear, and 10 one of the five by chance.
 """
 
 from __future__ import annotations
@@ -44,21 +44,21 @@ Place = tuple[int, int, int, int]  #: left edge, upper edge, width, height
 
 @follows_mode
 def imread(filename: str | os.PathLike[str], flag: int = 1, to_rgb: bool = True) -> NDArray:
-    """The picture in a file, uint8. Formats other than NumPy's need the package Pillow.
+    """The image in a file, uint8. Formats other than NumPy's need the package Pillow.
 
     Args:
         flag: 1 for three colours, 0 for grey.
         to_rgb: colours in the order red, green, blue; otherwise blue, green, red.
 
     Raises:
-        MXNetError: there is no such file, it is no picture, or Pillow is missing.
+        MXNetError: there is no such file, it is no image, or Pillow is missing.
     """
     return _ordered(read_picture(os.fspath(filename), flag), to_rgb)
 
 
 @follows_mode
 def imdecode(buf: Any, flag: int = 1, to_rgb: bool = True) -> NDArray:
-    """The picture in the bytes of a file, or in an array of them; see :func:`imread`.
+    """The image in the bytes of a file, or in an array of them; see :func:`imread`.
 
     Raises:
         ValueError: neither of them.
@@ -78,7 +78,7 @@ def _ordered(picture: Any, to_rgb: bool) -> NDArray:
 
 @follows_mode
 def imresize(src: NDArray, w: int, h: int, interp: int = 1, out: NDArray | None = None) -> NDArray:
-    """The picture in another size, written to ``out`` if there is one.
+    """The image in another size, written to ``out`` if there is one.
 
     Raises:
         MXNetError: sizes below 1, an unknown ``interp``.
@@ -136,7 +136,7 @@ def scale_down(src_size: tuple[int, int], size: tuple[int, int]) -> tuple[int, i
 
 @follows_mode
 def resize_short(src: NDArray, size: int, interp: int = 2) -> NDArray:
-    """The picture with ``size`` as its shorter side."""
+    """The image with ``size`` as its shorter side."""
     h, w = src.shape[:2]
     new_w, new_h = (size, size * h // w) if h > w else (size * w // h, size)
     return imresize(src, new_w, new_h, method_of(interp, (w, h), (new_w, new_h)))
@@ -146,7 +146,7 @@ def resize_short(src: NDArray, size: int, interp: int = 2) -> NDArray:
 def fixed_crop(
     src: NDArray, x0: int, y0: int, w: int, h: int, size: tuple[int, int] | None = None, interp: int = 2
 ) -> NDArray:
-    """A part of the picture, resized to ``size`` (width, height) if there is one.
+    """A part of the image, resized to ``size`` (width, height) if there is one.
 
     Raises:
         MXNetError: the part has no pixels.
@@ -164,7 +164,7 @@ def fixed_crop(
 
 @follows_mode
 def center_crop(src: NDArray, size: tuple[int, int], interp: int = 2) -> tuple[NDArray, Place]:
-    """The middle of the picture, enlarged if the picture is smaller than ``size`` (width, height), and its place."""
+    """The middle of the image, enlarged if the image is smaller than ``size`` (width, height), and its place."""
     h, w = src.shape[:2]
     new_w, new_h = scale_down((w, h), size)
     place = ((w - new_w) // 2, (h - new_h) // 2, new_w, new_h)
@@ -173,7 +173,7 @@ def center_crop(src: NDArray, size: tuple[int, int], interp: int = 2) -> tuple[N
 
 @follows_mode
 def random_crop(src: NDArray, size: tuple[int, int], interp: int = 2) -> tuple[NDArray, Place]:
-    """As :func:`center_crop`, somewhere in the picture."""
+    """As :func:`center_crop`, somewhere in the image."""
     h, w = src.shape[:2]
     new_w, new_h = scale_down((w, h), size)
     place = (random.randint(0, w - new_w), random.randint(0, h - new_h), new_w, new_h)
@@ -187,7 +187,7 @@ def random_size_crop(
     """A part of random size and shape, resized to ``size``; the middle, if ten attempts do not fit.
 
     Args:
-        area: bounds of its share of the picture; a number is the lower one.
+        area: bounds of its share of the image; a number is the lower one.
         ratio: bounds of width / height.
 
     Raises:
@@ -233,7 +233,7 @@ def copyMakeBorder(
     values: Any = (),
     out: NDArray | None = None,
 ) -> NDArray:
-    """The picture in a frame of so many pixels on each side.
+    """The image in a frame of so many pixels on each side.
 
     Args:
         type: 0 for one colour, 1 for the nearest pixel, 2 for a mirror that repeats the edge (``cba|abc``), 3 for the
@@ -260,17 +260,17 @@ def copyMakeBorder(
 
 @follows_mode
 def imrotate(src: NDArray, rotation_degrees: Any, zoom_in: bool = False, zoom_out: bool = False) -> NDArray:
-    """Pictures turned counterclockwise about their middles, by bilinear sampling; outside is 0.
+    """Images turned counterclockwise about their middles, by bilinear sampling; outside is 0.
 
     Args:
         src: float32, (channels, height, width), or (N, channels, height, width).
-        rotation_degrees: a number; for several pictures also one for each, an array.
+        rotation_degrees: a number; for several images also one for each, an array.
         zoom_in: so large that nothing outside is seen.
         zoom_out: so small that everything is seen.
 
     Raises:
         ValueError: both zooms, another number of dimensions or of angles.
-        TypeError: another element type, or several angles for one picture.
+        TypeError: another element type, or several angles for one image.
     """
     if zoom_in and zoom_out:
         raise ValueError("`zoom_in` and `zoom_out` cannot be both True")
@@ -300,7 +300,7 @@ def imrotate(src: NDArray, rotation_degrees: Any, zoom_in: bool = False, zoom_ou
 
 
 def _zoom(angle: Any, height: int, width: int, zoom_in: bool) -> Any:
-    """How far the corners of turned pictures lie outside; or how near, for ``zoom_in``."""
+    """How far the corners of turned images lie outside; or how near, for ``zoom_in``."""
     radius, corner = math.hypot(height, width), math.atan(height / width)
     x = np.maximum(np.abs(radius * np.cos(corner + angle)), np.abs(radius * np.cos(corner - angle))) / width
     y = np.maximum(np.abs(radius * np.sin(corner + angle)), np.abs(radius * np.sin(corner - angle))) / height
@@ -311,6 +311,6 @@ def _zoom(angle: Any, height: int, width: int, zoom_in: bool) -> Any:
 def random_rotate(
     src: NDArray, angle_limits: tuple[float, float], zoom_in: bool = False, zoom_out: bool = False
 ) -> NDArray:
-    """:func:`imrotate` by random angles between two limits, one for each picture."""
+    """:func:`imrotate` by random angles between two limits, one for each image."""
     size = None if src.ndim == 3 else len(src)
     return imrotate(src, np.random.uniform(*angle_limits, size=size), zoom_in, zoom_out)

@@ -25,29 +25,29 @@ __all__ = ["ImageIter"]
 
 
 class ImageIter(DataIter):
-    """Batches (N, 3, height, width) of pictures, with labels.
+    """Batches (N, 3, height, width) of images, with labels.
 
     Args:
-        batch_size: pictures a batch.
+        batch_size: images a batch.
         data_shape: (3, height, width).
-        label_width: labels a picture.
+        label_width: labels an image.
         path_imgrec: a file of records, as ``mx.recordio.pack_img`` makes them.
         path_imgidx: its index; needed to shuffle, or for parts.
         path_imglist: a list of files: lines of number, labels and path, with tabs between.
         imglist: the same as a Python list of [label, path] or [labels …, path].
         path_root: folder of the files.
         shuffle: a new order every pass.
-        part_index, num_parts: only that part of the pictures.
+        part_index, num_parts: only that part of the images.
         aug_list: augmenters; by default ``CreateAugmenter(data_shape, **kwargs)``.
         data_name, label_name: names in ``provide_data`` and ``provide_label``.
         dtype: of the labels in lists.
-        last_batch_handle: what the last batch is if pictures are left over: 'pad' fills it from the beginning,
+        last_batch_handle: what the last batch is if images are left over: 'pad' fills it from the beginning,
             'discard' leaves it out, 'roll_over' begins the next pass with it.
 
     Raises:
         AssertionError: no source, another ``dtype``, records without index where one is needed.
         ValueError: another ``data_shape``.
-        RuntimeError: (while iterating) a file that is no picture.
+        RuntimeError: (while iterating) a file that is no image.
     """
 
     def __init__(
@@ -110,11 +110,11 @@ class ImageIter(DataIter):
         self.last_batch_handle = last_batch_handle
         self.num_image = None if self.seq is None else len(self.seq)
         self._hg_ended = False
-        self._hg_rest: tuple[Any, Any, int] | None = None  # a batch that was begun: data, labels, number of pictures
+        self._hg_rest: tuple[Any, Any, int] | None = None  # a batch that was begun: data, labels, number of images
         self.reset()
 
     def reset(self) -> None:
-        """Begin a pass; with the pictures left over from the last one, if these roll over."""
+        """Begin a pass; with the images left over from the last one, if these roll over."""
         if self.seq is not None and self.shuffle:
             random.shuffle(self.seq)
         if self.last_batch_handle != "roll_over" or self._hg_rest is None:
@@ -131,7 +131,7 @@ class ImageIter(DataIter):
         self.cur, self._hg_ended = 0, False
 
     def next_sample(self) -> tuple[Any, bytes]:
-        """Label and file of the next picture.
+        """Label and file of the next image.
 
         Raises:
             StopIteration: there is none.
@@ -163,7 +163,7 @@ class ImageIter(DataIter):
         return header.label if self.imglist is None else self.imglist[key][0], data
 
     def _hg_fill(self, data: Any, labels: Any, start: int = 0) -> int:
-        """Put pictures in their places from ``start`` on; gives the number of places that are filled.
+        """Put images in their places from ``start`` on; gives the number of places that are filled.
 
         Raises:
             StopIteration: none is.
@@ -187,7 +187,7 @@ class ImageIter(DataIter):
         return i
 
     def _hg_changed(self, picture: NDArray, label: Any) -> tuple[NDArray, Any]:
-        """The picture after all changes, and its label as a NumPy array.
+        """The image after all changes, and its label as a NumPy array.
 
         Raises:
             RuntimeError: it is to be left out.
@@ -232,12 +232,12 @@ class ImageIter(DataIter):
             raise ValueError("This iterator expects inputs to have 3 channels.")
 
     def check_valid_image(self, data: NDArray) -> None:
-        """Raises: RuntimeError: no picture; it is left out."""
+        """Raises: RuntimeError: no image; it is left out."""
         if data.ndim < 2:
             raise RuntimeError("Data shape is wrong")
 
     def imdecode(self, s: bytes) -> NDArray:
-        """The picture in a file's bytes.
+        """The image in a file's bytes.
 
         Raises:
             RuntimeError: there is none; the message names the file.
@@ -259,7 +259,7 @@ class ImageIter(DataIter):
             return file.read()
 
     def augmentation_transform(self, data: NDArray) -> NDArray:
-        """The picture after all augmenters."""
+        """The image after all augmenters."""
         for change in self.auglist:
             data = change(data)
         return data

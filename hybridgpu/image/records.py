@@ -62,7 +62,7 @@ class _Records:
         return len(self._offsets)
 
     def __getitem__(self, rows: slice) -> list[tuple[Any, bytes]]:
-        """(header, file) of each picture."""
+        """(header, file) of each image."""
         offsets = [self._offsets[k] for k in self.order[rows]]
         return [unpack(read_record(self._file, at, self._size, self._path)) for at in offsets]
 
@@ -94,24 +94,24 @@ class _FrameAug(Augmenter):
 
 
 class ImageRecordIter(MXDataIter):
-    """Batches (N, channels, height, width) of pictures, with labels.
+    """Batches (N, channels, height, width) of images, with labels.
 
     Args:
         path_imgrec: the file of records, as ``mx.recordio.pack_img`` makes them.
-        data_shape: (channels, height, width); one channel reads grey pictures.
-        batch_size: pictures a batch.
-        label_width: labels a picture; one gives labels (N,).
+        data_shape: (channels, height, width); one channel reads grey images.
+        batch_size: images a batch.
+        label_width: labels an image; one gives labels (N,).
         path_imglist: labels by the records' numbers, instead of those in the records.
         shuffle, seed: a new random order every epoch (not MXNet's).
         part_index, num_parts: only one of several equal parts.
         round_batch: fill a last batch from the start, and begin the next epoch behind that.
         dtype: 'float32', 'uint8' or 'int8'.
-        resize: the shorter side before cropping; 0 or less leaves it. Pictures that are too small are enlarged.
+        resize: the shorter side before cropping; 0 or less leaves it. Images that are too small are enlarged.
         pad: a frame of so many pixels of ``fill_value`` before cropping.
         rand_crop: crop somewhere instead of the middle.
         random_resized_crop: crop parts whose share lies between ``min_random_area`` and ``max_random_area``, and
             whose width / height between ``min_aspect_ratio`` and ``max_aspect_ratio``.
-        rand_mirror, mirror: flip half of the pictures, or all.
+        rand_mirror, mirror: flip half of the images, or all.
         brightness, contrast, saturation, pca_noise: reach of random changes, 0 for none.
         random_h, random_s, random_l: reach of random changes of hue (180 is the circle), saturation and lightness (255).
         inter_method: how to resize.

@@ -20,7 +20,7 @@ _PNG_GREY = np.array([9797, 19234, 3737], np.int32)  #: libpng's weights of red,
 
 
 def read_picture(file: str, flag: int = 1) -> Any:
-    """(height, width, channels) of a picture file, as a NumPy array.
+    """(height, width, channels) of an image file, as a NumPy array.
 
     Args:
         flag: 1 for colours (red, green, blue), 0 for grey, -1 for what the file has.
@@ -97,7 +97,7 @@ def encode_picture(picture: Any, form: str = ".jpg", quality: int = 95) -> bytes
     }
     if form.lower() not in options:
         raise MXNetError(f"failed to encode image: {form} is no known form\nTake one of {', '.join(options)} or .npy.")
-    pillow = _pillow("a picture needs the package Pillow to be written")
+    pillow = _pillow("an image needs the package Pillow to be written")
     pillow.fromarray(np.ascontiguousarray(picture)).save(file, **options[form.lower()])
     return file.getvalue()
 

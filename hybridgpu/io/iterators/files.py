@@ -224,12 +224,12 @@ def _idx(fname: str, dimensions: int) -> Any:
 
 
 class MNISTIter(MXDataIter):
-    """Batches of MNIST's files, pictures as float32 from 0 to below 1; a last batch that is too short is left out.
+    """Batches of MNIST's files, images as float32 from 0 to below 1; a last batch that is too short is left out.
 
     Args:
         image, label: files, which may be compressed (gzip).
         shuffle, seed: one random order for all epochs (not MXNet's: its generator is the C++ library's).
-        flat: pictures as rows.
+        flat: images as rows.
         silent: do not log how much was read.
         num_parts, part_index: read one of several equal parts.
 

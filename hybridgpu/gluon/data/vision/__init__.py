@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``gluon.data.vision``: picture datasets and transforms."""
+"""``gluon.data.vision``: image datasets and transforms."""
 
 from . import transforms
 from .datasets import CIFAR10, CIFAR100, MNIST, FashionMNIST, ImageFolderDataset, ImageRecordDataset

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Datasets of pictures, read from files that are there; nothing is downloaded."""
+"""Datasets of images, read from files that are there; nothing is downloaded."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ __all__ = ["CIFAR10", "CIFAR100", "MNIST", "FashionMNIST", "ImageFolderDataset",
 
 
 class _Files(Dataset):
-    """Pictures and labels from files of a folder.
+    """Images and labels from files of a folder.
 
     Args:
         root: the folder.
-        transform: ``transform(picture, label)`` of every sample.
+        transform: ``transform(image, label)`` of every sample.
     """
 
     def __init__(self, root: str | None, folder: str, transform: Callable[..., Any] | None) -> None:
@@ -83,12 +83,12 @@ def _labels(numbers: Any) -> Any:
 
 
 class MNIST(_Files):
-    """Handwritten digits: uint8 pictures of 28 x 28 x 1, int32 labels.
+    """Handwritten digits: uint8 images of 28 x 28 x 1, int32 labels.
 
     Args:
         root: folder of the four IDX files, compressed or not; default ``~/.mxnet/datasets/mnist``.
         train: the 60,000 training samples, or the 10,000 test samples.
-        transform: ``transform(picture, label)``.
+        transform: ``transform(image, label)``.
     """
 
     _hg_folder = "mnist"
@@ -113,12 +113,12 @@ class FashionMNIST(MNIST):
 
 
 class CIFAR10(_Files):
-    """Small photographs: uint8 pictures of 32 x 32 x 3, int32 labels of 10 classes.
+    """Small photographs: uint8 images of 32 x 32 x 3, int32 labels of 10 classes.
 
     Args:
         root: folder of the binary version (``data_batch_1.bin`` … or its tar.gz), or of the Python version.
         train: the 50,000 training samples, or the 10,000 test samples.
-        transform: ``transform(picture, label)``.
+        transform: ``transform(image, label)``.
     """
 
     def __init__(
@@ -175,12 +175,12 @@ class CIFAR100(CIFAR10):
 
 
 class ImageFolderDataset(Dataset):
-    """Pictures in one folder a class: ``root/class/picture``. ``.npy`` files always; others by the package Pillow.
+    """Images in one folder a class: ``root/class/image``. ``.npy`` files always; others by the package Pillow.
 
     Args:
         root: the folder.
         flag: 1 for colours, 0 for grey.
-        transform: ``transform(picture, label)``.
+        transform: ``transform(image, label)``.
 
     Attributes:
         synsets: names of the classes, sorted; a label is a position here.
@@ -220,15 +220,15 @@ class ImageFolderDataset(Dataset):
 
 
 class ImageRecordDataset(RecordFileDataset):
-    """Pictures in a file of records (``name.rec`` with ``name.idx``), each packed with its label.
+    """Images in a file of records (``name.rec`` with ``name.idx``), each packed with its label.
 
     Args:
         filename: the file of records; ``mx.recordio.pack`` makes what is in it.
         flag: 1 for colours, 0 for grey.
-        transform: ``transform(picture, label)``.
+        transform: ``transform(image, label)``.
 
     Raises:
-        MXNetError: a record that holds no picture.
+        MXNetError: a record that holds no image.
     """
 
     def __init__(self, filename: str, flag: int = 1, transform: Callable[..., Any] | None = None) -> None:

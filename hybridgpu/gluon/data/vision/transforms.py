@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Transforms of pictures, as blocks. Sizes are (width, height)."""
+"""Transforms of images, as blocks. Sizes are (width, height)."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ class Resize(HybridBlock):
 
 
 class CropResize(HybridBlock):
-    """A rectangle of the picture, resized if ``size`` is given."""
+    """A rectangle of the image, resized if ``size`` is given."""
 
     def __init__(
         self, x: int, y: int, width: int, height: int, size: Any = None, interpolation: int | None = None
@@ -178,7 +178,7 @@ def _cut(
 
 
 class CenterCrop(Block):
-    """The middle of the picture; smaller pictures are enlarged."""
+    """The middle of the image; smaller images are enlarged."""
 
     def __init__(self, size: Any, interpolation: int = 1) -> None:
         super().__init__()

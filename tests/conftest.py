@@ -9,6 +9,7 @@ import os
 import random
 import re
 import tempfile
+from contextlib import nullcontext
 from dataclasses import fields
 from pathlib import Path
 
@@ -63,15 +64,16 @@ _HERE = Path(__file__).parent
 #: folders whose subject is the machine code of generated C++ as well: the second job optimises it as for users
 _CODE = {_HERE / name for name in ("compiler", "docs")}
 #: folders whose subject stands above the compiler: NumPy computes their programs in the first job
-_FRONT_END = {_HERE / "gluon"}
-_EVERY = 4  #: row of a long table that the first job takes; test of the front end that it compiles
+_FRONT_END = {_HERE / name for name in ("gluon", "np", "ops", "symbol", "tracing")}
+_EVERY = 4  #: row of a long table that the first job takes
+_LONGEST = 32  #: rows of a table, or tests of the front end, of which the first job takes (or compiles) half as many
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config, items):
     """Long tests first; the others keep their order. Those of the second job are marked, before others are left out."""
     for item in items:
-        if item.path.parent in _CODE:
+        if item.path.parent in _CODE and not item.get_closest_marker("no_host_code"):
             item.add_marker("optimised")
     if config.args_source is config.ArgsSource.TESTPATHS and not config.option.keyword:  # nobody named a file or test
         for item in _rest(_rows_of_code(items)):
@@ -82,16 +84,17 @@ def pytest_collection_modifyitems(config, items):
 
 
 _WHOLE = {_HERE / "docs" / "test_docs.py"}  #: of these tables the first job takes every row
+_NOT_DAILY = ("architectures", "exhaustive", "gpu", "mutation")  #: what is left to others by itself
 
 
 def _rows_of_code(items):
-    """Long tables whose rows are executed as CUDA, are the second job's anyway, or are marked ``long_table``."""
+    """Long tables whose rows are executed as CUDA or are about code, and tables of any length marked ``long_table``."""
     tables = {}
     for item in items:
-        chosen = _on_gpu(item) or any(item.get_closest_marker(m) for m in ("optimised", "long_table"))
-        if chosen and item.path not in _WHOLE:
+        chosen = any(item.get_closest_marker(m) for m in ("no_host_code", "optimised", "long_table")) or _on_gpu(item)
+        if chosen and item.path not in _WHOLE and not any(item.get_closest_marker(m) for m in _NOT_DAILY):
             tables.setdefault((item.path, item.function.__name__), []).append(item)
-    return [rows for rows in tables.values() if len(rows) >= 2 * _EVERY]
+    return [rows for rows in tables.values() if len(rows) >= 2 * _EVERY or rows[0].get_closest_marker("long_table")]
 
 
 def _on_gpu(item):
@@ -113,8 +116,9 @@ def _is_front_end(item):
 def _rest(tables):
     """Rows of tables without those that the first job takes."""
     for rows in tables:
+        every = 2 * _EVERY if len(rows) >= _LONGEST else _EVERY
         # not always the same of two that alternate
-        yield from (row for k, row in enumerate(rows) if (k + k // _EVERY) % _EVERY)
+        yield from (row for k, row in enumerate(rows) if (k + k // every) % every)
 
 
 def pytest_collection_finish():
@@ -203,6 +207,17 @@ def _quick(shipped):
     return Quick(**{f.name: getattr(shipped, f.name) for f in fields(shipped)} | changed)
 
 
+@pytest.fixture
+def _no_host_code(monkeypatch):
+    """A test that says so of itself compiles no C++ for the host: the second job need not repeat it with other flags."""
+
+    def refuse(*arguments):
+        pytest.fail("a test marked no_host_code compiles C++ for the host")
+
+    monkeypatch.setattr("hybridgpu.backends.cpu.toolchain.Toolchain.compile", refuse)
+    monkeypatch.setattr("hybridgpu.backends.cpu.toolchain.Toolchain.start", lambda *arguments: nullcontext(()))
+
+
 @pytest.fixture(autouse=True)
 def _quickly_compiled(request):
     """The C++ compiler does not optimise, but where a test is marked ``as_shipped``, ``optimised`` in the second job, and
@@ -213,6 +228,10 @@ def _quickly_compiled(request):
     from hybridgpu.backends.cpu.backend import cpu_backend
 
     option, marked = request.config.getoption, request.node.get_closest_marker
+    if marked("no_host_code"):
+        request.getfixturevalue("_no_host_code")
+        yield
+        return
     shipped = option("--as-shipped") or marked("as_shipped") or (option("--second") and marked("optimised"))
     backend = None if shipped else cpu_backend()
     if backend is None:
@@ -226,7 +245,7 @@ def _quickly_compiled(request):
 
 @pytest.fixture(autouse=True)
 def _interpreted(request):
-    """NumPy computes the programs of tests above the compiler in the first job, but of every fourth; the second compiles."""
+    """NumPy computes the programs of tests above the compiler in the first job, but of every eighth; the second compiles."""
     second = request.config.getoption("--second") or request.config.getoption("--as-shipped")
     if request.node.get_closest_marker("interpreted") and not second:
         request.getfixturevalue("no_compiler")

@@ -4,8 +4,8 @@
 #
 # --second runs the second job: tests about machine code again, with generated C++ optimised as for users (marked
 # optimised; without --second nothing is), kernels compiled by NVRTC for all other GPUs (marked architectures), the rows
-# of long tables of which the first job takes every fourth (marked remaining), and tests above the compiler whose programs
-# NumPy computes in the first job, now compiled (marked interpreted).
+# of long tables of which the first job takes every fourth or eighth (marked remaining), and tests above the compiler
+# whose programs NumPy computes in the first job, now compiled (marked interpreted).
 #
 # Needs Python 3.10 or later ($PYTHON, default python3) and a C++ compiler; makes .venv at the first run.
 # Runs style (ruff), types (mypy), layers (import-linter) and tests (pytest, a process a core). Every

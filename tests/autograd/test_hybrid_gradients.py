@@ -69,6 +69,7 @@ def gradients(net, x, train=True, order=1):
     return outs
 
 
+@pytest.mark.long_table
 @pytest.mark.parametrize("context", ["cpu", "gpu"])
 @pytest.mark.parametrize("order", [1, 2])
 @pytest.mark.parametrize("name", list(BLOCKS))

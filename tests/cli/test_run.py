@@ -137,6 +137,7 @@ class Worker:
 """
 
 
+@pytest.mark.long_table
 @pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
 @pytest.mark.parametrize("way", ["run", "run --cpu", "install"])
 def test_workers(folder, way, method):

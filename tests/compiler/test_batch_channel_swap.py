@@ -20,6 +20,8 @@ from hybridgpu.compiler.reference import evaluate
 from hybridgpu.compiler.target import CUDA
 from hybridgpu.core.dtypes import f32, from_short
 
+pytestmark = pytest.mark.no_host_code
+
 
 def gradients(
     x: tuple[int, ...], w: tuple[int, ...], around: bool = False, turned: bool = False, **params: object

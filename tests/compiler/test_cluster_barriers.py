@@ -17,6 +17,8 @@ from hybridgpu.cache.package_files import kernels_folder
 from hybridgpu.compiler.pipeline import compile_graph
 from hybridgpu.compiler.program import KernelInfo
 
+pytestmark = pytest.mark.no_host_code
+
 #: a cluster shares a row, rows side by side, a row with sums over all rows; blocks put sums together
 CASES = ["softmax_in_two_blocks", "softmax_of_columns_in_a_cluster", "slopes_in_a_cluster", "slopes_of_full_rows"]
 RELAXED = "hg::cluster_arrive_relaxed(); hg::cluster_wait();"

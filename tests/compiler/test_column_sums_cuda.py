@@ -42,6 +42,8 @@ from hybridgpu.compiler.program import Program
 from hybridgpu.compiler.target import CUDA, cuda_target
 from hybridgpu.core.dtypes import DType, f32, f64, from_short
 
+pytestmark = pytest.mark.no_host_code
+
 FEW = CUDA.changed(multiprocessors=2)  #: blocks have several rows, and those of some a row less
 ALONE = CUDA.changed(cluster_blocks=1)  #: rows of one block, as before sm_90
 
@@ -222,6 +224,7 @@ def of_many(dtype: str, width: int, arrays: int, sums: int) -> Graph:
     return b.finish([y, *(b.sum(a * y, (0,)) for a in x[:sums])], "of_many")
 
 
+@pytest.mark.long_table
 @pytest.mark.parametrize(
     ("dtype", "width", "arrays", "sums", "words"),
     [("f32", 8192, 22, 4, 0), ("f32", 9000, 22, 4, 72), ("f64", 1024, 20, 13, 0), ("f64", 1100, 20, 13, 78)],

@@ -28,6 +28,8 @@ from hybridgpu.core.dtypes import f32, f64, i32
 from hybridgpu.gluon import nn
 from hybridgpu.symbol.lowering import lower_symbol
 
+pytestmark = pytest.mark.no_host_code
+
 #: case -> (results that a window reduces, threads that share them)
 POOLED = {
     "pooled_squares": (4, 4),

@@ -21,6 +21,8 @@ from hybridgpu.compiler.primitives import builder
 from hybridgpu.compiler.program import Program
 from hybridgpu.compiler.target import CUDA
 
+pytestmark = pytest.mark.no_host_code
+
 FEW = CUDA.changed(multiprocessors=1)  #: a small result keeps it busy
 #: operand, kernel, low, high, stride, dilate, base dilation, groups -> neighbours of a thread
 SHAPES = {

@@ -15,6 +15,8 @@ from hybridgpu.compiler.devices.gpu import GpuConstants
 from hybridgpu.compiler.devices.record import DeviceConstants, constants_of
 from hybridgpu.compiler.target import CPU, CUDA, cuda_target
 
+pytestmark = pytest.mark.no_host_code
+
 RECORDS = (CpuConstants, GpuConstants)
 UNITS = {
     "s", "s/byte", "bytes", "bytes/cycle", "cycles", "cycles/s", "1/cycle", "operations", "count", "share", "flag"

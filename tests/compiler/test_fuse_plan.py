@@ -32,6 +32,8 @@ from hybridgpu.compiler.program import KernelStep, Program
 from hybridgpu.compiler.reference import evaluate
 from hybridgpu.compiler.target import CPU, CUDA
 
+pytestmark = pytest.mark.no_host_code
+
 
 def fused(graph: Graph, target: Any) -> tuple[Graph, FusionPlan]:
     ctx = PassContext(target)

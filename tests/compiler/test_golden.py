@@ -17,6 +17,8 @@ from compiler.cases import build
 from hybridgpu.compiler.pipeline import compile_graph
 from hybridgpu.compiler.target import CPU, CUDA
 
+pytestmark = pytest.mark.no_host_code
+
 FOLDER = Path(__file__).parents[1] / "golden_kernels"
 NAMES = [
     *("chain", "half", "bfloat16", "integers", "transposed_sum", "joins", "joined_rows", "odd_rows", "random_mask"),

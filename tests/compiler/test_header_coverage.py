@@ -17,6 +17,8 @@ from hybridgpu.cache.package_files import kernels_folder
 from hybridgpu.compiler.pipeline import compile_graph
 from hybridgpu.compiler.target import CPU
 
+pytestmark = pytest.mark.no_host_code
+
 Items = dict[str, set[str]]  # name -> words of whatever defines it
 
 _WORD = re.compile(r"\b[A-Za-z_]\w*\b")

@@ -25,6 +25,8 @@ from hybridgpu.compiler.program import KernelStep, Program
 from hybridgpu.compiler.target import CUDA, cuda_target
 from hybridgpu.core.dtypes import from_short
 
+pytestmark = pytest.mark.no_host_code
+
 FOUR = "f32[4,32,28,28]"
 ROWS = "f32[256,512]"
 CONV = {"stride": (1, 1), "low": (1, 1), "high": (1, 1), "dilate": (1, 1), "base_dilate": (1, 1), "groups": 1}
@@ -114,6 +116,7 @@ def test_one_kernel_reads_what_two_would(make, of, wanted, numeric, cuda_driver)
     assert sorted(large(program, prod(parse(of).shape))) == sorted(wanted)
 
 
+@pytest.mark.long_table
 @pytest.mark.parametrize("make", [late, behind, behind_sums])
 def test_what_has_to_wait_waits(make, cuda_driver):
     program = check(cuda_driver, graph_of(make, ROWS))

@@ -24,6 +24,8 @@ from hybridgpu.compiler.program import Program
 from hybridgpu.compiler.schedule.cuda import index_type
 from hybridgpu.compiler.target import CUDA
 
+pytestmark = pytest.mark.no_host_code
+
 
 def widths(program: Program) -> set[str]:
     """The types of indices in the texts of its kernels."""

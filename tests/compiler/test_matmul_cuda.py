@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from compiler.cases import parse
 from cuda_on_cpu.static_checks import compile_report, has_nvrtc
-from cuda_on_cpu.support import by_architecture
 from emulated import aligned
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -25,6 +24,8 @@ from hybridgpu.compiler.schedule.matmul import config_cuda
 from hybridgpu.compiler.size_buckets import length_bucket
 from hybridgpu.compiler.target import CUDA
 from hybridgpu.core.dtypes import f32, from_short
+
+pytestmark = pytest.mark.no_host_code
 
 EPSILON = {"f16": 2.0**-10, "bf16": 2.0**-7, "f32": 2.0**-23, "f64": 2.0**-52}
 
@@ -336,9 +337,16 @@ def test_positions_beyond_2_to_the_31():
 
 @pytest.mark.skipif(not has_nvrtc(), reason="NVRTC is not installed")
 @pytest.mark.parametrize(
-    ("arch", "numeric"), by_architecture([("sm_75", "strict"), ("sm_90", "strict"), ("sm_120", "fast")])
+    ("arch", "numeric", "every"),
+    [
+        ("sm_90", "strict", 4),
+        *(
+            pytest.param(*row, marks=pytest.mark.architectures)
+            for row in (("sm_75", "strict", 2), ("sm_90", "strict", 1), ("sm_120", "fast", 2))
+        ),
+    ],
 )
-def test_every_form_stays_in_registers(monkeypatch, arch, numeric):
+def test_every_form_stays_in_registers(monkeypatch, arch, numeric, every):
     large = [
         ("f32", 0, 16, 4096, 512, "mk", "nk"),
         ("f32", 0, 16, 512, 4096, "mk", "kn"),
@@ -363,7 +371,7 @@ def test_every_form_stays_in_registers(monkeypatch, arch, numeric):
             (kernel,) = compile_graph(made, CUDA).kernels
             texts[kernel.name] = kernel
     options = ["-default-device", *NUMERIC[numeric]]
-    some = list(texts.values())[:: 1 if arch == "sm_90" else 2]
+    some = list(texts.values())[::every]
     report = compile_report(module_source(some), arch, options, [kernels_folder()])
     assert "warning" not in report.log, report.log
     wrong = [

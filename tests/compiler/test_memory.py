@@ -516,6 +516,7 @@ def recorded(seen: list[Program]) -> Iterator[None]:
         yield
 
 
+@pytest.mark.long_table
 @TARGETS
 @pytest.mark.parametrize("manner", MANNERS)
 def test_training(request, manner, target):

@@ -296,6 +296,7 @@ def test_large_arrays(elements, compiler):
     np.testing.assert_array_equal(got, x * x + y)
 
 
+@pytest.mark.long_table
 @pytest.mark.parametrize("axis", [0, 1])
 @pytest.mark.parametrize("dtype", ["f32", "f64", "f16"])
 def test_parts_of_joins_that_begin_at_every_place_of_a_line(dtype, axis, compiler):

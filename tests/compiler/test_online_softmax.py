@@ -24,6 +24,8 @@ from hybridgpu.compiler.reference import evaluate
 from hybridgpu.compiler.target import CUDA, Target, cuda_target
 from hybridgpu.core.dtypes import bf16, f16, f32, f64
 
+pytestmark = pytest.mark.no_host_code
+
 #: a GPU with so little on chip that rows of test size do not stay there
 SMALL = CUDA.changed(shared_bytes=16384, cluster_blocks=1, part_elements=64, multiprocessors=2, launch_seconds=1e-9)
 

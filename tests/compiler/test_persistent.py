@@ -30,6 +30,8 @@ from hybridgpu.compiler.reference import evaluate
 from hybridgpu.compiler.target import CUDA
 from hybridgpu.core.dtypes import f32
 
+pytestmark = pytest.mark.no_host_code
+
 
 @pytest.mark.parametrize("name", CASES)
 def test_what_becomes_a_step(name):
@@ -231,6 +233,7 @@ def read_only_loads(ptx: str) -> dict[int, int]:
     return counts
 
 
+@pytest.mark.long_table
 @pytest.mark.skipif(not has_nvrtc(), reason="NVRTC is not installed")
 @pytest.mark.parametrize("arch", ["compute_80", "compute_90", "compute_120"])
 def test_only_what_no_step_writes_is_read_through_the_read_only_path(arch):

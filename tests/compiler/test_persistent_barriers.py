@@ -24,6 +24,8 @@ from hybridgpu.compiler.schedule.persistent import cost as persistent_cost
 from hybridgpu.compiler.target import CUDA
 from hybridgpu.core.dtypes import f32
 
+pytestmark = pytest.mark.no_host_code
+
 # -- barriers
 
 

@@ -142,6 +142,7 @@ MACHINES = {
 }
 
 
+@pytest.mark.long_table
 @pytest.mark.parametrize("machine", MACHINES)
 @examples(10)
 @given(graph=graphs(size_limit=300), seed=st.integers(0, 99), specials=st.booleans())

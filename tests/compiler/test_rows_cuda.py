@@ -29,6 +29,8 @@ from hybridgpu.compiler.program import KernelStep, Program
 from hybridgpu.compiler.target import CUDA, Target, cuda_target
 from hybridgpu.core.dtypes import from_short
 
+pytestmark = pytest.mark.no_host_code
+
 
 def softmax(b: Builder, x: Node) -> Node:
     e = b.exp(x - b.reduce("amax", x, (-1,), keepdims=True))
@@ -259,6 +261,7 @@ def test_rows_along_inner_axes_are_read_once(function, outer, inner):
             assert len(program.steps) == 1 and program.bytes_moved == program.bytes_min, length
 
 
+@pytest.mark.long_table
 @pytest.mark.parametrize("length", [300, 4100])
 @pytest.mark.parametrize("inner", [2, 3, 64])
 def test_a_row_along_an_inner_axis_is_the_same_in_any_batch(cuda_driver, length, inner):
@@ -422,7 +425,7 @@ def test_launches_fit_the_machine():
 
 
 @pytest.mark.skipif(not has_nvrtc(), reason="NVRTC is not installed")
-@pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
+@pytest.mark.parametrize("arch", by_architecture(["sm_80", "sm_90"]))
 def test_forms_stay_in_registers(arch):
     """As NVIDIA's compiler builds them: what is kept in registers is not spilled from them."""
     graphs = [graph_of(f, *types) for f, types in ROWS]

@@ -18,6 +18,8 @@ from hybridgpu.compiler.select import library_computes
 from hybridgpu.compiler.target import CPU, CUDA
 from hybridgpu.core.dtypes import f32
 
+pytestmark = pytest.mark.no_host_code
+
 PLANES = "f32[4,32,28,28]"
 ROWS = "f32[1024,512]"
 CONV = {"stride": (1, 1), "low": (1, 1), "high": (1, 1), "dilate": (1, 1), "base_dilate": (1, 1), "groups": 1}

@@ -67,6 +67,7 @@ def every_function(dtype):
     return b.finish(results, "specials"), names, [values, first, second]
 
 
+@pytest.mark.long_table
 @pytest.mark.parametrize("target", [CPU, CUDA], ids=lambda t: t.name)
 @pytest.mark.parametrize("short", ["f32", "f64", "f16"])
 def test_kinds_and_signs(short, target, compiler, cuda_driver):

@@ -44,6 +44,7 @@ def test_values(target, count, axis, function, compiler, cuda_driver):
     np.testing.assert_allclose(outputs[0], evaluate(graph, inputs)[0], rtol=1e-6)
 
 
+@pytest.mark.long_table
 @TARGETS
 @pytest.mark.parametrize("count", [100, 400, 1600])
 def test_texts_do_not_grow_with_the_number_of_operands(target, count):

@@ -23,6 +23,8 @@ from hybridgpu.compiler.codegen.templates import Templates
 from hybridgpu.compiler.pipeline import compile_graph
 from hybridgpu.compiler.target import CPU, CUDA
 
+pytestmark = pytest.mark.no_host_code
+
 Branch = tuple[str, int, str]  # template, line, which
 
 

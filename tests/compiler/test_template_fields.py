@@ -28,6 +28,8 @@ from hybridgpu.compiler.codegen.render import Function, UnitFields
 from hybridgpu.compiler.codegen.templates import _Loop
 from hybridgpu.compiler.schedule.kernel import TemplateFields
 
+pytestmark = pytest.mark.no_host_code
+
 Scope = dict[str, Any]
 MAX_BRANCHES = 12  #: of a template: if and elif
 

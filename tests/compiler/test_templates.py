@@ -18,6 +18,8 @@ from hybridgpu.compiler.codegen import templates as module
 from hybridgpu.compiler.codegen.jinja_compiler import UnsupportedTemplate, environment
 from hybridgpu.compiler.codegen.templates import Templates
 
+pytestmark = pytest.mark.no_host_code
+
 TEXT = "{% for k in n %}{{ k }};{% endfor %}"
 
 

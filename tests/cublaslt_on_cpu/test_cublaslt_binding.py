@@ -36,6 +36,7 @@ def wheel(monkeypatch, tmp_path, *options, cuda=12):
     monkeypatch.setattr(cublaslt, "_wheel", lambda cuda: [folder])
 
 
+@pytest.mark.long_table
 @pytest.mark.parametrize(
     ("options", "cuda", "said"),
     [

@@ -278,6 +278,7 @@ GRAPHS = {
 }  # fmt: skip
 
 
+@pytest.mark.long_table
 @pytest.mark.parametrize("name", GRAPHS)
 def test_what_joins(fake, name):
     function, types, *wanted = GRAPHS[name]

@@ -35,6 +35,7 @@ def wheel(monkeypatch, tmp_path, *options):
     monkeypatch.setattr(cudnn, "_wheel", lambda: [folder])
 
 
+@pytest.mark.long_table
 @pytest.mark.parametrize(
     ("options", "cuda", "said"),
     [

@@ -34,6 +34,7 @@ null = pytest.mark.skipif(
 )
 
 
+@pytest.mark.long_table
 @null
 @pytest.mark.parametrize("program", ["contact", "calls", "capturing", "failing", "forking", "calibration"])
 def test_first_contact(library, program):

@@ -186,6 +186,7 @@ def step(name: str, make, known: dict[str, tuple[int, ...]], target, loss=None) 
     return {k.text.replace(k.name, "") for p in programs for k in p.kernels}
 
 
+@pytest.mark.long_table
 @pytest.mark.parametrize("batch", OTHERS)
 @pytest.mark.parametrize("name", NETS)
 def test_no_text_depends_on_the_batch(name, batch):
@@ -217,6 +218,7 @@ def test_a_deep_network_in_training():
         assert not kernels(batch) - known, batch
 
 
+@pytest.mark.long_table
 @pytest.mark.parametrize("sizes", [(16, 17), (32, 8), (64, 52), (5, 40)], ids=str)
 @pytest.mark.parametrize("name", SERVED)
 def test_predictions_for_another_batch(name, sizes):
@@ -243,6 +245,7 @@ def recurrent(kind, layout: str, batch: int, steps: int, target) -> set[str]:
     return step(kind.__name__, lambda: Layer(kind, layout), {"data": data, "label": (batch, 5)}, target)
 
 
+@pytest.mark.long_table
 @pytest.mark.parametrize("layout", ["TNC", "NTC"])
 @pytest.mark.parametrize("kind", [rnn.LSTM, rnn.GRU], ids=lambda k: k.__name__)
 @pytest.mark.parametrize("target", [CPU, CUDA], ids=lambda t: t.name)
@@ -261,6 +264,7 @@ def read(kind, layout: str, steps: str, batch: int, length: int, target) -> set[
     return step(kind.__name__, lambda: Words(kind, layout, steps), known, target, loss)
 
 
+@pytest.mark.long_table
 @pytest.mark.parametrize("steps", ["last", "all"])
 @pytest.mark.parametrize("layout", ["TNC", "NTC"])
 @pytest.mark.parametrize("kind", [rnn.LSTM, rnn.GRU], ids=lambda k: k.__name__)
@@ -280,6 +284,7 @@ def empty_store(tmp_path, monkeypatch, compiler):
     reset_default_store()
 
 
+@pytest.mark.long_table
 @pytest.mark.parametrize("name", sorted({*NETS} - {"dropped"}))  # (whose numbers are drawn)
 def test_training_compiles_once(name, empty_store):
     make, shape, _ = NETS[name]

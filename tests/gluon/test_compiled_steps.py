@@ -99,6 +99,7 @@ def same_bits(monkeypatch, *args, **kwargs):
     return second
 
 
+@pytest.mark.long_table
 @pytest.mark.parametrize(
     ("dtype", "extra"),
     [("float32", {}), ("float64", {}), ("float16", {"multi_precision": True})],

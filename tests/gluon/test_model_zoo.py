@@ -89,6 +89,7 @@ FAMILIES = (
 )
 
 
+@pytest.mark.long_table
 @pytest.mark.as_shipped
 @pytest.mark.parametrize("name", [n if n in FAMILIES else pytest.param(n, marks=EXHAUSTIVE) for n in MODELS])
 def test_eager_and_hybridized_agree(name):
@@ -108,6 +109,7 @@ def test_unknown_name():
         vision.get_model("foo")
 
 
+@pytest.mark.long_table
 @pytest.mark.unsanitized("measures how blocks share memory, which they do not there")
 @pytest.mark.parametrize("target", [CPU, CUDA], ids=lambda t: t.name)
 @pytest.mark.parametrize("name", ["densenet121", "inceptionv3", "mobilenetv2_0.5", "resnet50_v2", "squeezenet1.1"])

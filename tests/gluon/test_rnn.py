@@ -292,6 +292,7 @@ def test_valid_length(make):
         np.testing.assert_allclose(a.asnumpy()[0], b.asnumpy()[0], 1e-5, 1e-6)
 
 
+@pytest.mark.long_table
 @pytest.mark.parametrize("name", ["rnn", "lstm", "gru", "lstmp", "stack", "bidirectional"])
 @pytest.mark.parametrize("lengths", [None, [2, T]])
 def test_unrolled_graph(name, lengths, compiler, tmp_path):

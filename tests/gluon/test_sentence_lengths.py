@@ -125,6 +125,7 @@ def test_readers_of_another_length_compile_nothing(kind):
         assert len(texts(length) - known) <= ALONE.get(kind, 0), length
 
 
+@pytest.mark.long_table
 @pytest.mark.usefixtures("empty_store")
 @pytest.mark.filterwarnings("ignore:Parameter reader")  # of layers that other kinds use
 @pytest.mark.parametrize("kind", READERS, ids=lambda f: f.__name__)

@@ -34,6 +34,7 @@ def expect(ours, theirs):
     assert not wrong, "after (step, states) in MXNet"
 
 
+@pytest.mark.long_table
 @pytest.mark.parametrize("way", FLAGS, indirect=True)
 @pytest.mark.parametrize("name", states.PROGRAMS)
 def test_programs(name, way):

@@ -51,12 +51,14 @@ def expect(name, flags, ctx=None):
     assert not wrong, "write: (found, MXNet)"
 
 
+@pytest.mark.long_table
 @pytest.mark.parametrize("way", WAYS, indirect=True)
 @pytest.mark.parametrize("name", between.NETS)
 def test_gradients(name, way):
     expect(name, way)
 
 
+@pytest.mark.long_table
 @pytest.mark.parametrize("way", WAYS, indirect=True)
 @pytest.mark.parametrize("name", second_order.NETS)
 def test_derivatives_of_gradients(name, way):

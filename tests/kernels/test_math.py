@@ -216,6 +216,7 @@ def test_fast_special_value(fast_library: ml.Library, name: str, x: float, want:
 # -- other instruction sets and compilers
 
 
+@pytest.mark.long_table
 @pytest.mark.parametrize(
     ("compiler", "march"),
     [("g++", "x86-64"), ("g++", "haswell"), ("clang++", "x86-64"), ("clang++", "haswell"), ("clang++", "native")],
@@ -245,6 +246,7 @@ def gcc_version() -> int:
     return int(found[1]) if found and "clang" not in text else 0
 
 
+@pytest.mark.long_table
 @pytest.mark.parametrize("fast", [False, True])
 @pytest.mark.parametrize("march", ["native", "haswell", "x86-64"])
 def test_loops_become_vector_code(folder: Path, march: str, fast: bool) -> None:

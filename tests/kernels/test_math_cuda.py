@@ -43,6 +43,7 @@ def cuda_kernels() -> str:
     return text.replace("for (long i = 0; i < n; i++)", "long i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n)")
 
 
+@pytest.mark.long_table
 @pytest.mark.parametrize("fast", [False, True])
 @pytest.mark.parametrize("arch", ["sm_75", "sm_80", "sm_90"])
 def test_nvrtc_compiles_without_a_word(arch: str, fast: bool) -> None:
@@ -184,6 +185,7 @@ APPROXIMATED = {"tanh": 3.0, "sigmoid": 6.0}
 FAST_APPROXIMATED = {"exp": 2.0**-17.9, "sigmoid": 2.0**-17.9, "softplus": 2.0**-17.9, "tanh": 2.0**-15}
 
 
+@pytest.mark.long_table
 @pytest.mark.parametrize("name", FAST_APPROXIMATED)
 def test_fast_functions_made_of_approximations(folder: Path, checker: ml.Checker, name: str) -> None:
     library = cuda_on_the_host(folder, True)

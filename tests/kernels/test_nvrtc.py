@@ -106,17 +106,17 @@ def strictly_compiled(arch: str) -> dict[str, tuple[str, KernelInfo]]:
     return {name: (case, k) for name, (case, k) in found.items() if k.text in most or k.text not in texts}
 
 
-#: sm_90 as results are by default, sm_80 in fast mode; what is left of the two, and the others, are the second job's
+#: sm_90 as results are by default, and every fourth text for sm_80 in fast mode; the others are the second job's
 DAILY = {"strict": "sm_90", "fast": "sm_80"}
 
 
-def in_mode(numeric: str, architectures: Iterable[str]) -> list[Any]:
+def by_second(architectures: Iterable[str]) -> list[Any]:
     """Architectures, of which one is compiled for daily."""
     second = pytest.mark.architectures
-    return [a if a == DAILY[numeric] else pytest.param(a, marks=second) for a in architectures]
+    return [a if a == DAILY["strict"] else pytest.param(a, marks=second) for a in architectures]
 
 
-@pytest.mark.parametrize("arch", in_mode("strict", [a for a in ARCHITECTURES if a not in ELDER]))
+@pytest.mark.parametrize("arch", by_second(a for a in ARCHITECTURES if a not in ELDER))
 def test_every_text_compiles_silently_and_stays_in_registers(arch):
     assert not faults(kernels(arch), arch, "strict")
     for younger in ELDER if arch in ELDER.values() else ():
@@ -131,10 +131,17 @@ def test_what_is_left_to_an_elder_is_compiled_there():
         assert all(name in own or k.text in before for name, (_, k) in kernels(arch).items())
 
 
-@pytest.mark.parametrize("arch", in_mode("fast", WAYS))
+@pytest.mark.architectures
+@pytest.mark.parametrize("arch", WAYS)
 def test_every_text_does_so_in_fast_mode_once(arch):
     found = new_texts(arch)
     assert found and not faults(found, arch, "fast")
+
+
+def test_every_fourth_text_does_so_in_fast_mode_daily():
+    arch = DAILY["fast"]
+    found = dict(list(new_texts(arch).items())[::4])
+    assert len(found) > 50 and not faults(found, arch, "fast")
 
 
 @pytest.mark.architectures
@@ -155,7 +162,9 @@ def test_what_asks_for_its_registers_gets_them():
     assert after.stack == 0 and in_registers(bounded, after.log) == bounded
 
 
-@pytest.mark.parametrize(("arch", "numeric"), [("sm_80", "fast"), ("sm_90", "strict")])
+@pytest.mark.parametrize(
+    ("arch", "numeric"), [("sm_90", "strict"), pytest.param("sm_80", "fast", marks=pytest.mark.architectures)]
+)
 def test_the_way_production_compiles_is_silent_too(arch, numeric):
     pytest.importorskip("cupy", reason="production reaches NVRTC through CuPy")
     from hybridgpu.backends.cuda.nvrtc import compile_cubin

@@ -68,6 +68,7 @@ def library(request, tmp_path_factory):
     return ctypes.CDLL(str(out))
 
 
+@pytest.mark.long_table
 @pytest.mark.parametrize("n", COLUMNS)
 @pytest.mark.parametrize("name", TYPES)
 def test_products(library, name, n):

@@ -85,6 +85,7 @@ def test_a_recorded_number_has_its_gradient():
         np.testing.assert_allclose(x.grad.asnumpy(), rate - rate / x.asnumpy() ** 2, rtol=1e-6)
 
 
+@pytest.mark.long_table
 @pytest.mark.parametrize("name", [n for n in CALLS if OPERATORS[n.split()[0]].differentiable and n != "_full"])
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "bfloat16"])
 def test_a_recorded_number_that_changes_has_the_derivatives_of_a_constant_one(name, dtype, monkeypatch):

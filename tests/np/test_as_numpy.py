@@ -153,6 +153,7 @@ def made(ctx):
     return [np.array(a, dtype="float64", ctx=ctx) for a in INPUTS]
 
 
+@pytest.mark.long_table
 @pytest.mark.parametrize("symbolic", [False, True], ids=["arrays", "symbols"])
 @pytest.mark.parametrize("name", ROWS)
 def test_in_a_graph_it_gives_what_numpy_gives(name, symbolic, ctx):
@@ -167,6 +168,7 @@ def test_in_a_graph_it_gives_what_numpy_gives(name, symbolic, ctx):
     onp.testing.assert_allclose(got, want, 1e-9, 1e-9)
 
 
+@pytest.mark.long_table
 @pytest.mark.parametrize("hybrid", [False, True], ids=["eager", "hybridized"])
 @pytest.mark.parametrize("name", DIFFERENTIABLE)
 def test_gradients_are_those_of_differences(name, hybrid, ctx):

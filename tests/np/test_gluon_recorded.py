@@ -28,16 +28,19 @@ def compare(family, name, ours, rtol=1e-4, atol=2e-5):
         assert same(ours[key], theirs[key], rtol, atol), key
 
 
+@pytest.mark.long_table
 @pytest.mark.parametrize("name", layers.CASES)
 def test_layer(name):
     compare("layers", name, in_np_mode(mx, layers, name))
 
 
+@pytest.mark.long_table
 @pytest.mark.parametrize("name", [n for n in layers.CASES if "graph" in FOR_ND["layers"][n]])
 def test_hybridized_layer(name):
     compare("layers", name, in_np_mode(mx, layers, name, hybrid=True))
 
 
+@pytest.mark.long_table
 @pytest.mark.parametrize("hybrid", [False, True], ids=["eager", "hybrid"])
 @pytest.mark.parametrize("name", [n for n in losses.CASES if n not in losses.ONLY_EAGER])
 def test_loss(name, hybrid):
@@ -54,6 +57,7 @@ def test_metric(name):
     compare("metrics", name, in_np_mode(mx, metrics, name))
 
 
+@pytest.mark.long_table
 @pytest.mark.parametrize("hybrid", [False, True], ids=["eager", "hybrid"])
 @pytest.mark.parametrize("name", training.CASES)
 def test_training(name, hybrid):

@@ -157,6 +157,7 @@ def test_gradient(function, arrays):
         np.testing.assert_allclose((g * d).sum(), (ends[0] - ends[1]) / 2e-5, 1e-6, 1e-8)
 
 
+@pytest.mark.long_table
 @pytest.mark.parametrize("name", ["foreach_nested", "while_power", "cond_else"])
 def test_emulated_gpu(name, cuda_driver):
     function, arrays = FUNCTIONS[name]

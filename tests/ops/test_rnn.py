@@ -141,6 +141,7 @@ def test_value(call, dtype, tolerance):
         np.testing.assert_allclose(g.asnumpy(), w, tolerance, tolerance)
 
 
+@pytest.mark.long_table
 @calls
 def test_hybridized(call, compiler):
     """One compiled program, forward and backward, agrees with eager execution."""

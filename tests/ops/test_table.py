@@ -213,6 +213,7 @@ def check(op: Operator, types: list[str], ctx: Any, thin: int = 1) -> None:
         assert not got
 
 
+@pytest.mark.usefixtures("compiler")
 @pytest.mark.long_table
 @records
 def test_cpu(op):
@@ -220,6 +221,7 @@ def test_cpu(op):
         check(op, TYPES, mx.cpu())
 
 
+@pytest.mark.long_table
 @records
 def test_emulated_gpu(op, cuda_driver):
     with mx.util.np_shape(op.name.startswith("_np")):

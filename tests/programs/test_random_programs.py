@@ -142,6 +142,7 @@ def rounding_grows(program: Program, expected: Observations, way: Way, found: Di
     return moved.place <= found.place or together in map(moment, labels[found.place : found.place + 1])
 
 
+@pytest.mark.long_table
 @pytest.mark.parametrize("way", HYBRIDIZED, ids=lambda way: way.name)
 @examples(80)
 @given(program=programs)

@@ -54,6 +54,7 @@ ERRORS = [
 ]  # fmt: skip
 
 
+@pytest.mark.long_table
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("place", ["dataset", "batchify_fn"])
 def test_an_error_of_any_kind_arrives_and_the_loader_goes_on(way, place):

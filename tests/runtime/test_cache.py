@@ -176,6 +176,7 @@ UNUSABLE = {
 }
 
 
+@pytest.mark.long_table
 @pytest.mark.parametrize("how", UNUSABLE)
 def test_unusable_folders_are_said_once_and_the_program_runs(how, tmp_path, cold):
     place = tmp_path / "place"
@@ -214,6 +215,7 @@ def test_the_home_of_nobody_is_a_name_like_others(tmp_path, cold):
     assert run("~nobody-of-this-name/cache", before=before)["compiled"] == 0
 
 
+@pytest.mark.long_table
 @pytest.mark.parametrize("name", ["with space", "\u6f22\u00fc", "quo\"te's $(x) `y`;", "-dash", "%s{}", "new\nline"])
 def test_names_of_folders(name, tmp_path, cold):
     assert run(tmp_path / name, LANG="C", LC_ALL="C")["values"] == cold[1]["values"]
@@ -308,6 +310,7 @@ def test_a_folder_of_others_is_not_used_where_there_is_no_temporary_one_either(t
     assert sorted(p.name for p in folder.glob("*/*")) == ["ab12.so"]
 
 
+@pytest.mark.long_table
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EROFS, errno.EACCES, errno.EDQUOT], ids=errno.errorcode.get)
 def test_writes_that_fail(number, tmp_path, cold):
     got = run(tmp_path / "c", before=FULL.format(number=number))

@@ -185,6 +185,7 @@ LEVELS = {
 }
 
 
+@pytest.mark.long_table
 @pytest.mark.parametrize("level", LEVELS)
 def test_debug_levels(level, tmp_path):
     said = program(tmp_path, HYBRIDGPU_DEBUG=level).stderr

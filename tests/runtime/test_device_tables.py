@@ -206,6 +206,7 @@ def _extreme(end: int) -> dict[str, float]:
     return {name: max(1, round(value)) if name in whole else value for name, value in found.items()}
 
 
+@pytest.mark.long_table
 @pytest.mark.parametrize(
     "constants",
     [_extreme(0), _extreme(1), *(shipped(Gpu(n, e["multiprocessors"], 0)).values for n, e in entries()[::5])],

@@ -127,6 +127,7 @@ def test_one_launch_a_call(name, flags, driver):
     assert report.bytes_moved >= moved if name.startswith("language") else report.bytes_moved == moved
 
 
+@pytest.mark.long_table
 @pytest.mark.parametrize("name", ["mlp_16", "language_lstm", "language_gru", "language_rnn"])
 def test_gradients(name, driver, grid):
     net, (x,) = NETS[name]()

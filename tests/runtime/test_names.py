@@ -113,6 +113,7 @@ def made(name, prefix, **flags):
     return net, x
 
 
+@pytest.mark.long_table
 @pytest.mark.parametrize("where", ["memory", "disk", "numpy"])
 @pytest.mark.parametrize("name", NETS)
 def test_a_net_is_shown_with_its_own_names(name, where, forget, monkeypatch):

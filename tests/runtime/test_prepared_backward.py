@@ -118,6 +118,7 @@ def gradients(name, request, retain, prepared, monkeypatch, dtype="float32"):
     return found
 
 
+@pytest.mark.long_table
 @pytest.mark.parametrize("retain", [False, True], ids=["once", "twice"])
 @pytest.mark.parametrize("request_", [("write",), ("add",), ("write", "null", "add")], ids=lambda r: " ".join(r))
 @pytest.mark.parametrize("name", NETS)

@@ -198,6 +198,7 @@ def gradients(net, x, **kwargs):
     ]
 
 
+@pytest.mark.long_table
 @pytest.mark.parametrize(
     ("name", "wanted"), [*((name, True) for name in RECORDED), *((name, False) for name in LEARNED)]
 )

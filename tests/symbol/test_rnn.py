@@ -44,6 +44,7 @@ def test_cell_is_gluons(make, twin, layout):
         np.testing.assert_allclose(a.asnumpy(), b.asnumpy(), 1e-5, 1e-6)
 
 
+@pytest.mark.long_table
 @pytest.mark.parametrize("bidirectional", [False, True])
 @pytest.mark.parametrize("mode", ["rnn_relu", "rnn_tanh", "lstm", "gru"])
 def test_fused_is_unfused(mode, bidirectional):
@@ -88,6 +89,7 @@ def stacked(*cells):
     return stack
 
 
+@pytest.mark.long_table
 @pytest.mark.parametrize("make", STRUCTURES.values(), ids=STRUCTURES)
 def test_structures(make):
     """Lists and one Symbol have the same values; variables are those of the cells inside."""

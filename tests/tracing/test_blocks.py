@@ -150,6 +150,7 @@ def trained(kind, first, ctx, hybrid, steps=4):
     return state(net), [x.grad.asnumpy() if x.grad is not None else None, out.asnumpy()], net
 
 
+@pytest.mark.long_table
 @pytest.mark.parametrize("kind", [Net, Mixed])
 @pytest.mark.parametrize("first", [Waiting, Inferring])
 def test_training_traced_and_eager_agree_in_all_states(kind, first, ctx):
@@ -289,6 +290,7 @@ def test_attributes_of_all_blocks_are_those_of_the_call(tmp_path):
         net.export(str(tmp_path / "net"))
 
 
+@pytest.mark.usefixtures("compiler")
 def test_a_file_of_a_traced_net_gives_what_the_net_gives(tmp_path, ctx):
     net = made(Mixed, Inferring, ctx, True)
     x, label, _ = inputs(ctx)

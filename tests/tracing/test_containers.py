@@ -37,6 +37,7 @@ CONTAINERS = {
 }
 
 
+@pytest.mark.usefixtures("compiler")
 @pytest.mark.parametrize("name", CONTAINERS)
 def test_results_come_back_in_the_containers_that_the_function_made(name):
     make = CONTAINERS[name]
@@ -57,6 +58,7 @@ def test_arguments_are_in_the_containers_that_they_were_given_in():
     assert look._settings.names([Named(OrderedDict, [{"a": 0}])]) == ["d_a"]
 
 
+@pytest.mark.usefixtures("compiler")
 def test_a_named_tuple_of_one_dictionary():
     one = namedtuple("One", ["held"])
     doubled, x = mx.hybridize(lambda t: t.held["a"] * 2), nd.ones((2,))

@@ -215,6 +215,7 @@ def arguments(ctx):
     return [nd.array(a, ctx=ctx) for a in made]
 
 
+@pytest.mark.long_table
 @pytest.mark.parametrize("name", [*PURE, *WRITING])
 def test_a_traced_forward_gives_what_it_gives_eagerly(name, ctx):
     body = {**PURE, **WRITING}[name]
@@ -253,6 +254,7 @@ def gradients(call, ctx):
     return [a.grad.asnumpy() for a in args]
 
 
+@pytest.mark.long_table
 @pytest.mark.parametrize("name", [n for n in PURE if n not in ("several results",)])
 def test_gradients_of_a_traced_forward_are_those_of_eager_calls(name):
     expected = gradients(PURE[name], mx.cpu())

@@ -353,6 +353,7 @@ class Model:
         return y / y.sum(axis=axis, keepdims=True)
 
 
+@pytest.mark.usefixtures("compiler")
 def test_methods_belong_to_their_object():
     one, two = Model(2), Model(4)
     x = nd.ones((2, 3))
@@ -383,6 +384,7 @@ class Layered(gluon.HybridBlock):
         return self.scaled(x) + 1
 
 
+@pytest.mark.usefixtures("compiler")
 def test_functions_and_blocks_contain_each_other():
     inner = mx.hybridize(lambda x: nd.relu(x) * 2)
     net = Layered()
@@ -415,6 +417,7 @@ def test_a_block_is_hybridized_itself():
     assert net._flags["static_alloc"]
 
 
+@pytest.mark.usefixtures("compiler")
 def test_reports_and_texts():
     @mx.hybridize
     def function(x, w):
@@ -499,6 +502,7 @@ def test_arguments_on_several_devices_are_refused(cuda_driver):
         add(nd.ones((2,)), nd.ones((2,), ctx=mx.gpu(0)))
 
 
+@pytest.mark.usefixtures("compiler")
 def test_a_repeated_call_runs_no_python_of_the_function():
     calls = []
     function = mx.hybridize(lambda x, k: calls.append(1) or x * k)
@@ -565,6 +569,7 @@ def test_a_recorded_result_cannot_be_written_by_a_call(reads):
         same(inner.asnumpy(), x.asnumpy())
 
 
+@pytest.mark.usefixtures("compiler")
 def test_gradients_through_a_state_that_the_call_updates_are_of_its_value_before():
     class Running(gluon.HybridBlock):
         def __init__(self):

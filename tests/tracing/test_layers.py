@@ -106,6 +106,7 @@ def flat(result):
     return [result] if isinstance(result, nd.NDArray) else [v for r in result for v in flat(r)]
 
 
+@pytest.mark.long_table
 @pytest.mark.parametrize("name", LAYERS)
 def test_layers_inside_of_a_traced_forward(name):
     make, body, shape = LAYERS[name]

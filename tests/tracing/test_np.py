@@ -121,6 +121,7 @@ def compare(got, expected, **tolerance):
         onp.testing.assert_allclose(a.asnumpy(), b.asnumpy(), **{"rtol": 3e-6, "atol": 1e-6, **tolerance})
 
 
+@pytest.mark.long_table
 @pytest.mark.parametrize("wrap", [block_of, mx.hybridize], ids=["block", "function"])
 @pytest.mark.parametrize("name", [*PURE, *WRITING])
 def test_traced_and_eager_agree(name, wrap, ctx):
@@ -131,6 +132,7 @@ def test_traced_and_eager_agree(name, wrap, ctx):
         compare(hybrid(*arguments(ctx)), expected)
 
 
+@pytest.mark.long_table
 @pytest.mark.parametrize("name", PURE)
 def test_gradients_agree(name):
     def gradients(call):

@@ -123,6 +123,7 @@ def compiled_ways(function, flags):
     return ways
 
 
+@pytest.mark.long_table
 @pytest.mark.filterwarnings("ignore:.*whose memory")
 @pytest.mark.parametrize("kind", ["nd", "np"])
 @pytest.mark.parametrize("places", PLACES)
@@ -243,6 +244,7 @@ def test_gradients_of_calls_with_shared_memory():
     same(got, run(step))
 
 
+@pytest.mark.usefixtures("compiler")
 def test_what_is_told_and_what_has_no_graph():
     add = mx.hybridize(lambda x, y: x.__iadd__(y))
     x, y = nd.ones((4,)), nd.ones((4,))
@@ -273,6 +275,7 @@ def test_a_function_that_writes_nothing_takes_one_array_twice():
     assert len(calls) == 1
 
 
+@pytest.mark.usefixtures("compiler")
 def test_no_elements_share_nothing():
     """Views of no elements lie in the memory of an argument that is written: calls are prepared nevertheless."""
     with mx.util.np_shape(True):

@@ -76,7 +76,7 @@ def pytest_collection_modifyitems(config, items):
         if item.path.parent in _CODE and not item.get_closest_marker("no_host_code"):
             item.add_marker("optimised")
     if config.args_source is config.ArgsSource.TESTPATHS and not config.option.keyword:  # nobody named a file or test
-        for item in _rest(_rows_of_code(items)):
+        for item in [*_rest(_rows_of_code(items)), *(item for item in items if item.get_closest_marker("long_test"))]:
             item.add_marker("remaining")
         for item in _rest([[item for item in items if _is_front_end(item)]]):
             item.add_marker("interpreted")

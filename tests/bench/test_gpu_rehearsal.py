@@ -86,6 +86,7 @@ def rows_of(step):
     return [r for rows in step["data"].values() if isinstance(rows, list) for r in rows]
 
 
+@pytest.mark.long_test
 def test_both_commands(null, tmp_path):
     """Of some steps a few parts: the second call takes over what the first one has, and adds to it."""
     out, other = tmp_path / "out", tmp_path / "other"

@@ -69,6 +69,7 @@ def check_case(case: dict, reference: str) -> None:
     assert rows[reference]["over_reference"] == 1 and rows["copy"]["over_copy"] == 1
 
 
+@pytest.mark.long_test
 def test_all_suites_in_a_hurry(tmp_path, monkeypatch, compiler):
     monkeypatch.setenv("HYBRIDGPU_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.setenv("OMP_NUM_THREADS", "3")

@@ -476,6 +476,7 @@ def test_random_graphs_on_the_host(compiler, manner, graph, seed):
     check_random(CPU, graph, seed, manner)
 
 
+@pytest.mark.long_test
 @pytest.mark.parametrize("manner", MANNERS)
 @examples(8)
 @given(graph=graphs(steps=16, size_limit=300), seed=st.integers(0, 99))

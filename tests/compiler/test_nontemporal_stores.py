@@ -224,6 +224,7 @@ def test_same_bits(name, compiler):
             assert a.tobytes() == b.tobytes()
 
 
+@pytest.mark.long_test
 def test_all_cases_that_stream(compiler):
     found = 0
     for name in CASES:

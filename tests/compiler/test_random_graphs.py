@@ -151,6 +151,7 @@ def test_cuda_text_of_other_machines(cuda_driver, machine, graph, seed, specials
     run_cuda(cuda_driver, MACHINES[machine], graph, seed, specials)
 
 
+@pytest.mark.long_test
 @examples(25)
 @given(graphs(size_limit=300), st.integers(0, 99), st.booleans())
 def test_cuda_text_of_several_kernels_in_one(cuda_driver, graph, seed, specials):
@@ -168,6 +169,7 @@ def test_tables_on_the_cpu(compiler, graph, seed, specials, shifted):
     run_cpu(graph, seed, specials, shifted)
 
 
+@pytest.mark.long_test
 @examples(10)
 @given(graphs(size_limit=300, names=SCATTERS), st.integers(0, 99), st.booleans(), st.sampled_from(["auto", "always"]))
 def test_tables_in_cuda_text(cuda_driver, graph, seed, specials, resident):
@@ -186,6 +188,7 @@ def test_loops_on_the_cpu(compiler, graph, seed, shifted):
     run_cpu(graph, seed, False, shifted, written_out(graph))
 
 
+@pytest.mark.long_test
 @examples(10)
 @given(loops(), st.integers(0, 99), st.sampled_from(["auto", "always"]))
 def test_loops_in_cuda_text(cuda_driver, graph, seed, resident):

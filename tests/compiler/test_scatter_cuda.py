@@ -113,6 +113,7 @@ def test_along_an_axis(cuda_driver, data):
     assert launch.report.global_read == updates.nbytes + at.nbytes + choice(program).get("scanned", 0)
 
 
+@pytest.mark.long_test
 @settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(st.data())
 def test_any_shape_in_any_form(cuda_driver, data):

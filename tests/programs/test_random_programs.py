@@ -150,6 +150,7 @@ def test_hybridized(compiler, way, program):
     check(program, way)
 
 
+@pytest.mark.long_test
 @examples(3)
 @given(program=programs)
 def test_emulated(cuda_driver, program):

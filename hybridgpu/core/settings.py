@@ -11,6 +11,7 @@ HYBRIDGPU_CUBLASLT 0 computes matrix products on a GPU without cuBLASLt
 HYBRIDGPU_TF32   1 lets these libraries multiply float32 as TF32, 0 never does; else the numeric mode fast does
 HYBRIDGPU_CUDA_GRAPHS never, auto or always: what static_shape=True makes a CUDA graph of (docs/how-it-works.md)
 HYBRIDGPU_GRAPH_KERNELS never, auto or always: whether small kernels on a GPU become one (docs/how-it-works.md)
+HYBRIDGPU_EAGER_KERNELS never, auto or always: which eager operators are compiled (docs/how-it-works.md)
 HYBRIDGPU_FUSED_UPDATES never, auto or always: whether a Trainer compiles its updates (docs/how-it-works.md)
 HYBRIDGPU_GPU_AS_CPU 1: under MXNet's name, GPUs are the CPU (hybridgpu run --cpu)
 HYBRIDGPU_VERIFY 1 checks the graph after every pass
@@ -37,6 +38,7 @@ __all__ = [
     "debug_level",
     "disabled_passes",
     "dump_folder",
+    "eager_kernels",
     "flag",
     "fused_updates",
     "graph_kernels",
@@ -59,7 +61,8 @@ GRAPH_KERNELS = ("never", "auto", "always")
 #: all that there are
 VARIABLES = frozenset({
     "HYBRIDGPU_CACHE", "HYBRIDGPU_CACHE_DIR", "HYBRIDGPU_CACHE_SIZE", "HYBRIDGPU_CUBLASLT",
-    "HYBRIDGPU_CUDA_GRAPHS", "HYBRIDGPU_CUDNN", "HYBRIDGPU_CXX", "HYBRIDGPU_DEBUG", "HYBRIDGPU_DISABLE_PASSES", "HYBRIDGPU_DUMP", "HYBRIDGPU_FUSED_UPDATES", "HYBRIDGPU_GPU_AS_CPU", "HYBRIDGPU_GRAPH_KERNELS", "HYBRIDGPU_NUM_THREADS",
+    "HYBRIDGPU_CUDA_GRAPHS", "HYBRIDGPU_CUDNN", "HYBRIDGPU_CXX", "HYBRIDGPU_DEBUG", "HYBRIDGPU_DISABLE_PASSES", "HYBRIDGPU_DUMP", "HYBRIDGPU_EAGER_KERNELS", "HYBRIDGPU_FUSED_UPDATES", "HYBRIDGPU_GPU_AS_CPU", "HYBRIDGPU_GRAPH_KERNELS",
+    "HYBRIDGPU_NUM_THREADS",
     "HYBRIDGPU_NUMERIC", "HYBRIDGPU_TF32", "HYBRIDGPU_VERIFY",
 })  # fmt: skip
 _looked = False
@@ -166,6 +169,15 @@ def cuda_graphs() -> str:
         MXNetError: another word.
     """
     return _choice("HYBRIDGPU_CUDA_GRAPHS", ("never", "auto", "always"))
+
+
+def eager_kernels() -> str:
+    """Which eager operators are compiled: never any; auto: those that gain by it; always: all that can be.
+
+    Raises:
+        MXNetError: another word.
+    """
+    return _choice("HYBRIDGPU_EAGER_KERNELS", ("never", "auto", "always"))
 
 
 def fused_updates() -> str:

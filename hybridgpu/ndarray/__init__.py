@@ -43,6 +43,7 @@ else:
 late.register(
     __name__,
     {
+        "..runtime.eager_kernels": "eager_kernel",
         ".apply": "apply",
         ".backward_pass": "backward",
         ".indexing": "get_item is_contiguous set_item",

@@ -258,7 +258,8 @@ def apply(
         elif op.eager_gradient is not None:
             _record_eager(op, values, inputs, wrapped, device)
     if noted is not None and function is not None and out is None:
-        plain = not (numbers or function.draws or op.mutates or op.check_arrays)
+        writes = op.mutates and op.writes(values, autograd_state.state.training)
+        plain = not (numbers or function.draws or writes or op.check_arrays)
         if plain and inputs and device.xp is np:
 
             def general(*arrays: NDArray) -> Any:

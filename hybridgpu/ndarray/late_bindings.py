@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functions that the methods of NDArray call, and modules that need NDArray define; the package registers them."""
+"""Functions that NDArray and eager calls look upwards for: modules that need NDArray define them, and one is of ``runtime``."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ class ArrayBindings(LateBindings):
     attribute_error: Callable[[Any, str], AttributeError]
     backward: Callable[..., Any]
     before_write: Callable[[NDArray], None]
+    eager_kernel: Callable[..., Any]
     get_item: Callable[[NDArray, Any], NDArray]
     is_contiguous: Callable[[tuple[slice, ...], tuple[int, ...]], bool]
     make_method: Callable[[str], Callable[..., Any] | None]

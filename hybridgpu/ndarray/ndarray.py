@@ -28,7 +28,7 @@ from ..ops.record import OPERATORS, Operator
 from . import views
 from .dlpack import exported
 from .late_bindings import late
-from .plans import ARRAY_CLASSES, with_plans
+from .plans import ARRAY_CLASSES, arithmetic_with_plans
 from .types import ArrayType, array_type
 
 if TYPE_CHECKING:  # a stub, made from the records
@@ -82,7 +82,7 @@ def _binary(
         instead = in_graph(self) if is_symbol(other) else in_array_code(other)
         raise TypeError(f"type {type(other)} not supported{instead}")
 
-    return with_plans(method)
+    return arithmetic_with_plans(method)
 
 
 def _in_place(operator: str, scalar: str, symbol: str) -> Callable[[Any, Any], NDArray]:

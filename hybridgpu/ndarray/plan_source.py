@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..backends.code_cache import code_of
+from ..compiler.reference import Interpreter
 from ..core.autograd_state import ResultInfo
 from ..core.float_errors import IGNORED, ignore_errors, restore_errors
 from .plans import Plan
@@ -41,28 +42,38 @@ def plan_of(
         general: makes the call in the usual way, recorded or not; where there is not enough memory, it tells of it.
         operator: (record, attributes), for the recorded call.
     """
-    interpreter = function.prepared(device)
+    run = function.prepared(device)
     count, results = len(function.graph.inputs), range(len(function.graph.outputs))
     parameters = ", ".join(f"x{k}" for k in range(count))
     types = [array_type(n.shape, n.dtype.np, ctx) for n in function.graph.outputs[:visible]]
     names = {"new": object.__new__, "kind": kind, "general": general}
     names |= {f"t{k}": t for k, t in enumerate(types)}
     compute = [f"a{k} = x{k}._data" for k in range(count)]  # once: another thread may exchange it
-    single = interpreter.single
+    addresses: list[str] = ["None"] * len(results)
+    single = run.single if isinstance(run, Interpreter) else None
+    kernel_lines = getattr(run, "lines", None)
     if single is not None:
         names |= {"ignore_errors": ignore_errors, "restore_errors": restore_errors, "ignored": IGNORED}
         compute += ["token = ignore_errors(ignored)", "try:", f"    d0 = {_evaluation(single, names)}"]
         compute += [*_otherwise(parameters), "finally:", "    restore_errors(token)"]
+    elif kernel_lines is not None:
+        names |= run.names | {"address_of": _address_of}
+        names |= {f"take{k}": take for k, take in enumerate(run.takes)}
+        addresses = [f"q{k}" for k in results]
+        compute += [f"p{k} = x{k}._address or address_of(x{k}, a{k})" for k in range(count)]
+        passed = ", ".join([*(f"p{k}" for k in range(count)), *addresses])
+        launch = [*(f"d{k}, m{k}, q{k} = take{k}()" for k in results), *kernel_lines(passed)]
+        compute += ["try:", *(f"    {line}" for line in launch), *_otherwise(parameters)]
     else:
-        names["interpreter"] = interpreter
+        names["interpreter"] = run
         datas = ", ".join(f"a{k}" for k in range(count))
         compute += ["try:", f"    {''.join(f'd{k}, ' for k in results)}= interpreter({datas})", *_otherwise(parameters)]
-    run = _define(parameters, [*compute, *_wrapping(visible, "None")], names)
-    names |= {"run": run, "FunctionCall": FunctionCall, "ResultInfo": ResultInfo}
+    unrecorded = _define(parameters, [*compute, *_wrapping(addresses[:visible], "None")], names)
+    names |= {"unrecorded": unrecorded, "FunctionCall": FunctionCall, "ResultInfo": ResultInfo}
     names |= {"ctx": ctx, "function": function, "operator": operator, "types": types}
     infos = [line for k in range(count) for line in _history(k)]
     constant = " and ".join(f"i{k} is None" for k in range(count))
-    infos += [f"if {constant}:", f"    return run({parameters})"]
+    infos += [f"if {constant}:", f"    return unrecorded({parameters})"]
     node = {
         "inputs": f"[{', '.join(f'i{k}' for k in range(count))}]",
         "types": "types",
@@ -79,7 +90,8 @@ def plan_of(
     recorded = ["node = new(FunctionCall)", *(f"node.{name} = {value}" for name, value in node.items())]
     for k in range(visible):
         recorded += [f"r{k} = new(ResultInfo)", f"r{k}.node = node", f"r{k}.index = {k}", f"r{k}.fresh = False"]
-    return Plan(run, _define(parameters, [*infos, *compute, *recorded, *_wrapping(visible, "r{}")], names))
+    lines = [*infos, *compute, *recorded, *_wrapping(addresses[:visible], "r{}")]
+    return Plan(unrecorded, _define(parameters, lines, names))
 
 
 def _otherwise(parameters: str) -> list[str]:
@@ -95,14 +107,20 @@ def _history(k: int) -> list[str]:
     ]
 
 
-def _wrapping(visible: int, info: str) -> list[str]:
+def _address_of(array: Any, data: Any) -> int:
+    """Where data lies that an array has, or had when it was asked for."""
+    found: int = array.address if array._type.family is None else data.__array_interface__["data"][0]
+    return found
+
+
+def _wrapping(addresses: Sequence[str], info: str) -> list[str]:
     """Lines that make arrays of d0, d1 … and return them; ``info``: what they know of gradients."""
     lines = []
-    for k in range(visible):
+    for k, address in enumerate(addresses):
         lines += [f"y{k} = new(kind)", f"y{k}._data = d{k}", f"y{k}._type = t{k}"]
-        lines += [f"y{k}._address = None", f"y{k}._autograd = {info.format(k)}"]
-    results = ", ".join(f"y{k}" for k in range(visible))
-    return [*lines, f"return {results}" if visible == 1 else f"return [{results}]"]
+        lines += [f"y{k}._address = {address}", f"y{k}._autograd = {info.format(k)}"]
+    results = ", ".join(f"y{k}" for k in range(len(addresses)))
+    return [*lines, f"return {results}" if len(addresses) == 1 else f"return [{results}]"]
 
 
 def _define(parameters: str, lines: Sequence[str], names: dict[str, Any]) -> _Call:

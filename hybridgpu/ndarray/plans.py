@@ -19,7 +19,7 @@ from ..core.autograd_state import state, traces
 from ..util import _everywhere as np_everywhere
 from ..util import _flags as np_flags
 
-__all__ = ["ARRAY_CLASSES", "Plan", "forget_plans", "noting", "suspend_plans", "with_plans"]
+__all__ = ["ARRAY_CLASSES", "Plan", "arithmetic_with_plans", "forget_plans", "noting", "suspend_plans", "with_plans"]
 
 _Call = Callable[..., Any]
 _Function = TypeVar("_Function", bound=_Call)
@@ -108,6 +108,44 @@ def with_plans(function: _Function) -> _Function:
         if plan is None:
             return function(*args, **kwargs)
         return plan.record(*arrays) if state.recording else plan.run(*arrays)
+
+    return call  # type: ignore[return-value]
+
+
+def arithmetic_with_plans(function: _Function) -> _Function:
+    """As :func:`with_plans`, for an operator of Python on two arrays, or an array and a number, that depends on no mode."""
+    general = with_plans(function)
+    known = _tables[-1]
+    plans: dict[Any, Plan] = {}
+    _tables.append(plans)
+
+    @wraps(function)
+    def call(self: Any, other: Any) -> Any:
+        kind = other.__class__
+        key: Any
+        if traces:
+            return general(self, other)
+        if kind is self.__class__:
+            key = self._type, other._type
+            plan = plans.get(key)
+            if plan is not None:
+                return plan.record(self, other) if state.recording else plan.run(self, other)
+            whole = kind, key[0], kind, key[1]
+        elif (kind is float or kind is int) and other:
+            key = self._type, kind, other
+            plan = plans.get(key)
+            if plan is not None:
+                return plan.record(self) if state.recording else plan.run(self)
+            whole = self.__class__, *key
+        else:
+            return general(self, other)
+        result = general(self, other)
+        found = known.get((state.training, np_flags.shape or np_everywhere[0], *whole))
+        if found is not None:  # not of types that one array alone has
+            if len(plans) >= _LIMIT:
+                plans.clear()
+            plans[key] = found
+        return result
 
     return call  # type: ignore[return-value]
 

@@ -15,16 +15,14 @@ from typing import Any
 
 from ..backends.device_errors import call_with_retry, raise_translated, retry_after_oom
 from ..backends.devices import Device, device_of
-from ..backends.library import as_function
 from ..backends.write_tracking import assign, notify_write
 from ..base import MXNetError
 from ..compiler.ir.graph import Graph
-from ..compiler.passes.canonicalize.simplify import simplify
 from ..compiler.passes.differentiate import differentiate
-from ..compiler.reference import Interpreter
 from ..context import Context
 from ..core.autograd_state import GradientInfo, history, state
 from .device_scope import zeros_on
+from .kernels import runner
 from .ndarray import NDArray, wrap
 from .versions import latest
 
@@ -133,7 +131,7 @@ class DifferentiableGraph:
 
     def __init__(self, graph: Graph, draws: bool) -> None:
         self.graph, self.draws = graph, draws
-        self._runs: dict[Device, Interpreter] = {}
+        self._runs: dict[Device, Callable[..., list[Any]]] = {}
         self._derivatives: dict[Any, tuple[DifferentiableGraph, tuple[int, ...], tuple[int | None, ...]]] = {}
 
     def run(self, device: Device, arrays: Sequence[Any]) -> list[Any]:
@@ -149,12 +147,11 @@ class DifferentiableGraph:
     def _run(self, device: Device, arrays: Sequence[Any]) -> list[Any]:
         return self.prepared(device)(*arrays)
 
-    def prepared(self, device: Device) -> Interpreter:
-        """What runs it on arrays of the device."""
+    def prepared(self, device: Device) -> Callable[..., list[Any]]:
+        """What runs it on arrays of the device: an interpreter, or a kernel (kernels.py)."""
         run = self._runs.get(device)
         if run is None:
-            hook = as_function(device.library, device.xp)
-            run = self._runs[device] = Interpreter(simplify(self.graph), device.xp, special=hook)
+            run = self._runs[device] = runner(self.graph, device)
         return run
 
     def derivative(

@@ -21,7 +21,7 @@ from ...ops.numpy.members import Members, unsupported
 from ...ops.record import OPERATORS
 from ..apply import apply
 from ..ndarray import NDArray, of_np, wrap
-from ..plans import ARRAY_CLASSES, with_plans
+from ..plans import ARRAY_CLASSES, arithmetic_with_plans
 from .application import ArrayApplication
 from .late_bindings import late
 
@@ -208,12 +208,12 @@ class ndarray(Members, NDArray):  # type: ignore[misc]
 
     # -- arithmetic
 
-    __add__ = with_plans(Members.__add__)
-    __sub__ = with_plans(Members.__sub__)
-    __rsub__ = with_plans(Members.__rsub__)
-    __mul__ = with_plans(Members.__mul__)
-    __truediv__ = with_plans(Members.__truediv__)
-    __rtruediv__ = with_plans(Members.__rtruediv__)
+    __add__ = arithmetic_with_plans(Members.__add__)
+    __sub__ = arithmetic_with_plans(Members.__sub__)
+    __rsub__ = arithmetic_with_plans(Members.__rsub__)
+    __mul__ = arithmetic_with_plans(Members.__mul__)
+    __truediv__ = arithmetic_with_plans(Members.__truediv__)
+    __rtruediv__ = arithmetic_with_plans(Members.__rtruediv__)
 
     # -- in place
 

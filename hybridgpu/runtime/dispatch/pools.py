@@ -33,10 +33,15 @@ __all__ = [
     "ScratchPool",
     "StoragePool",
     "result_allocator",
+    "shared_storage",
 ]
 
 _ENTRIES = 3  #: results of one output that a pool keeps
 REUSED_BYTES = 1 << 20  #: of a recorded call's results and residuals up to which their memory is given out again
+
+_OWN_BYTES = 1 << 16  #: of a result of an eager operator up to which its memory is its own
+_SHARED_BYTES = 128 << 20  #: that all others keep together
+_SHARED_ENTRIES = 32  #: of one size
 
 _Held = tuple[NDArray, Any, Any, Any]  #: an array, its data, and two objects that hold the data's memory
 _Entry = TypeVar("_Entry")
@@ -117,6 +122,52 @@ class StoragePool(_Ring[tuple[Any, Any, int]]):
         entry = data, data.base, _address(data)
         self._add(entry)
         return entry
+
+
+class _SharedMemory:
+    """Memory on the host for results of many programs, each of which would keep its own; by size, within a bound."""
+
+    def __init__(self) -> None:
+        self._rings: dict[int, list[tuple[Any, Any, int]]] = {}  # aligned bytes, their memory, their address
+        self._nbytes = 0
+
+    def take(self, nbytes: int) -> tuple[Any, Any, int]:
+        """(aligned bytes whose memory nobody else holds, that memory, its address)."""
+        ring = self._rings.get(nbytes)
+        if ring is None:
+            ring = self._rings[nbytes] = []
+        for k, entry in enumerate(ring):
+            _, raw, _ = entry
+            if getrefcount(raw) == REFS_TWO:  # held by its entry and by the bytes
+                if k:  # the next call looks behind it first
+                    ring.append(ring.pop(0))
+                return entry
+        data = aligned_bytes(nbytes)
+        entry = data, data.base, _address(data)
+        if len(ring) < _SHARED_ENTRIES and nbytes <= _SHARED_BYTES // 4:
+            if self._nbytes + nbytes > _SHARED_BYTES:
+                self._rings.clear()  # whoever holds a result keeps it
+                self._rings[nbytes], self._nbytes = ring, sum(e[0].nbytes for e in ring)
+            ring.append(entry)
+            self._nbytes += nbytes
+        return entry
+
+
+_shared = _SharedMemory()
+
+
+def shared_storage(type: TensorType) -> Callable[[], tuple[Any, Any, int]]:
+    """What gives data of one type on the host, as :meth:`StoragePool.take` does, for results of programs of which there may be
+    very many: large ones share their memory."""
+    nbytes, dtype, shape = type.nbytes, type.dtype.np, type.shape
+    if nbytes <= _OWN_BYTES:
+        return StoragePool(type, True).take
+
+    def take() -> tuple[Any, Any, int]:
+        data, raw, address = _shared.take(nbytes)
+        return data.view(dtype).reshape(shape), raw, address
+
+    return take
 
 
 class ScratchPool(_Ring[tuple[Any, ...]]):

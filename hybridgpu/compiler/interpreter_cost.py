@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What an array library takes for a graph, primitive by primitive, and what one compiled program would save.
+
+Eager operators ask this once for each of their types: the answer decides who computes an operator in this process and in
+every other one, so it follows from the graph and from the kind of device alone, never from a measurement.
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+from .ir.graph import Graph, Node
+
+__all__ = ["pays_to_compile"]
+
+MIN_ELEMENTS = 512  #: of the largest array: programs with very many signatures, such as tests, have small ones
+_SAVED = 8e-6  #: seconds that a call has to save, …
+_FASTER = 1.6  #: … and how many times faster it has to be
+
+# Seconds; NumPy 2, one core of a server with AVX-512, float32.
+_CALL = {"cpu": 1.2e-6, "cuda": 9e-6}  #: a function of the array module
+_REDUCTION = 3.5e-6  #: what a reduction of NumPy takes before it begins
+_SERIES = 2.5e-5  #: functions that NumPy lacks are polynomials of some 20 calls
+_PASS = 3.0e-10  #: an element of an elementwise function that memory limits
+_OPERATION = 6.0e-11  #: a scalar operation of an element
+_HALF = 2.5e-9  #: more for an element of two bytes, which is converted
+_STRIDED = 3.5e-9  #: an element that is read in another order than it lies in memory
+_GATHERED = 4.0e-9  #: an element of a gather, a scatter, a scan, a random number
+_MULTIPLY_ADD = 3.0e-10  #: a product and a sum of a convolution, which is unfolded first
+_DOT = 3.5e-11  #: that of a matrix product of few rows, for which libraries pack the other operand
+_KERNEL = 1.5e-6  #: a compiled program, whatever it does
+_KERNEL_BYTE = 2.5e-11
+_KERNEL_OPERATION = 1.2e-11
+_KERNEL_MULTIPLY_ADD = 1.3e-11
+_FEW_ROWS = 32  #: of a matrix product that kernels compute better than libraries
+_ONE_PASS = 8  #: operations of an element that cost no more than to read it
+
+#: what a library computes either way
+_LIBRARY = frozenset({"library", "contract", "leaf", "sort"})
+#: views that move nothing by themselves
+_FREE = frozenset({"reshape", "broadcast", "slice", "round_to"})
+_SERIES_FUNCTIONS = frozenset({"erf", "erfc", "erfinv", "tgamma", "lgamma", "digamma", "trigamma"})
+
+
+def pays_to_compile(graph: Graph, device: str) -> bool:
+    """Whether a compiled program saves enough for what making it costs.
+
+    Args:
+        graph: as it would be evaluated, simplified.
+        device: 'cpu' or 'cuda'.
+    """
+    if max((n.size for n in graph.nodes), default=0) < MIN_ELEMENTS:
+        return False
+    computing = [n for n in graph.nodes if n.prim.family not in _LIBRARY or _has_few_rows(n)]
+    moved = [n for n in computing if n.prim.name not in _FREE]
+    if len(moved) == 1 and moved[0].prim.family == "elementwise" and moved[0].prim.cost <= _ONE_PASS:
+        return False  # the array library has one function for it that takes what memory takes
+    uses = graph.uses()
+    apart = 0.0
+    for n in computing:
+        read = uses[n]
+        apart += _seconds(n, device, not read or any(m.prim.family != "contract" for m in read) or n in graph.outputs)
+    together = (
+        _KERNEL + sum(n.prim.cost * n.size for n in computing if n.prim.family == "elementwise") * _KERNEL_OPERATION
+    )
+    together += sum(n.type.nbytes for n in (*graph.inputs, *graph.outputs)) * _KERNEL_BYTE
+    together += sum(_multiply_adds(n) * _KERNEL_MULTIPLY_ADD for n in computing)
+    return apart - together > _SAVED and apart > _FASTER * together
+
+
+def _seconds(node: Node, device: str, strided: bool = True) -> float:
+    """What the array library takes for a node; ``strided``: whether others than matrix products read a transposed one."""
+    name, family = node.prim.name, node.prim.family
+    call = _CALL[device]
+    size = max([node.size, *(i.size for i in node.inputs)])
+    if family == "view":
+        if name in _FREE or (name == "transpose" and not strided):
+            return 0.0
+        return call + size * (_STRIDED if name == "transpose" else _PASS)
+    if name in _SERIES_FUNCTIONS and device == "cpu":
+        call += _SERIES
+    half = _HALF * size if node.dtype.size == 2 and node.dtype.is_float else 0.0
+    if family == "elementwise":
+        return call + size * (_PASS + _OPERATION * node.prim.cost) + half
+    if family == "reduce":
+        return call + (_REDUCTION if device == "cpu" else 0.0) + size * _PASS + half
+    if family == "loop":
+        body: Graph = node.params["body"]
+        inside = sum(_seconds(n, device) for n in body.nodes if n.prim.family != "leaf")
+        return node.params["length"] * (inside + 3 * call)
+    if family == "contract":
+        return call + _multiply_adds(node) * _DOT
+    if family == "conv":
+        return 4 * call + _multiply_adds(node) * _MULTIPLY_ADD
+    return 4 * call + size * _GATHERED + half
+
+
+def _has_few_rows(node: Node) -> bool:
+    """Whether it is a matrix product that kernels compute better than libraries."""
+    return node.prim.name == "dot" and node.ndim == 2 and node.shape[0] <= _FEW_ROWS and node.dtype.is_float
+
+
+def _multiply_adds(node: Node) -> int:
+    """Of a convolution or a matrix product."""
+    if node.prim.family == "contract":
+        return node.size * node.inputs[0].shape[-1]
+    if node.prim.family != "conv":
+        return 0
+    weight = node.inputs[1]
+    return node.size * prod(weight.shape[1:])

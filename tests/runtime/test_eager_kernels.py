@@ -1,0 +1,201 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Compiled eager operators: what NumPy computes, chosen by types alone, and the same bits whenever it is asked."""
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import hybridgpu as mx
+from hybridgpu import autograd, nd
+from hybridgpu.compiler.interpreter_cost import MIN_ELEMENTS, pays_to_compile
+from hybridgpu.compiler.passes.canonicalize.simplify import simplify
+from hybridgpu.compiler.reference import Interpreter
+from hybridgpu.ndarray import apply as eager
+from hybridgpu.ops import OPERATORS
+from hybridgpu.runtime.eager_kernels import EagerKernel
+
+pytestmark = pytest.mark.usefixtures("compiler")
+
+RANDOM = np.random.RandomState(5)
+
+
+def values(*shape):
+    return RANDOM.standard_normal(shape).astype("f")
+
+
+X, G, PLANES, C = values(64, 40), values(40), values(4, 6, 12, 12), values(6)
+#: name -> (call, arrays)
+CALLS = {
+    "softmax": (lambda x: nd.softmax(x), [X]),
+    "log_softmax": (lambda x: nd.log_softmax(x, axis=0), [X]),
+    "LayerNorm": (lambda x, g, b: nd.LayerNorm(x, g, b), [X, G, G]),
+    "gelu": (lambda x: nd.LeakyReLU(x, act_type="gelu"), [X]),
+    "BatchNorm": (
+        lambda x, g, b, m, v: nd.BatchNorm(x, g, b, m, v, fix_gamma=False),
+        [PLANES, C, C, np.zeros_like(C), np.ones_like(C)],
+    ),
+    "max-pool": (lambda x: nd.Pooling(x, kernel=(3, 3), stride=(2, 2), pad=(1, 1), pool_type="max"), [PLANES]),
+    "Convolution": (
+        lambda x, w, b: nd.Convolution(x, w, b, kernel=(3, 3), pad=(1, 1), num_filter=8),
+        [PLANES, values(8, 6, 3, 3), values(8)],
+    ),
+    "np.var": (lambda x: mx.np.var(x.as_np_ndarray(), axis=1).as_nd_ndarray(), [X]),
+}
+#: what only moves or selects, or rounds once: NumPy's bits
+EXACT = ("max-pool",)
+
+
+@pytest.fixture(autouse=True)
+def _anew():
+    eager.forget_graphs()
+    yield
+    eager.forget_graphs()
+
+
+def computed(call, arrays, kernels, monkeypatch):
+    """(results, gradients, classes of what computed) of three calls."""
+    eager.forget_graphs()
+    monkeypatch.setenv("HYBRIDGPU_EAGER_KERNELS", kernels)
+    results, gradients = [], []
+    for _ in range(3):
+        given = [nd.array(a) for a in arrays]
+        for x in given:
+            x.attach_grad()
+        results.append(call(*given).asnumpy())
+        with autograd.record():
+            y = call(*given)
+        y.backward(nd.array(np.cos(np.arange(y.size)).reshape(y.shape)))
+        results.append(y.asnumpy()) if call is not CALLS["BatchNorm"][0] else None  # which is another in training
+        gradients.append([x.grad.asnumpy() for x in given])
+    for other in results[1:]:
+        np.testing.assert_array_equal(other, results[0])
+    for row in gradients[1:]:
+        for g, h in zip(row, gradients[0], strict=True):
+            np.testing.assert_array_equal(g, h)
+    return results[0], gradients[0], {type(r) for f in eager._functions.values() for r in f._runs.values()}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_kernels_compute_what_numpy_does(name, monkeypatch):
+    call, arrays = CALLS[name]
+    result, gradients, ran = computed(call, arrays, "auto", monkeypatch)
+    expected, wanted, interpreted = computed(call, arrays, "never", monkeypatch)
+    assert EagerKernel in ran
+    assert interpreted == {Interpreter}
+    np.testing.assert_allclose(result, expected, rtol=2e-5, atol=1e-5)
+    if name in EXACT:
+        np.testing.assert_array_equal(result, expected)
+    for g, w in zip(gradients, wanted, strict=True):
+        np.testing.assert_allclose(g, w, rtol=3e-4, atol=3e-5)
+
+
+def pays(operator, *shapes, **attributes):
+    op = OPERATORS[operator]
+    types = [nd.zeros(s)._type.tensor for s in shapes]
+    return pays_to_compile(simplify(eager.operator_graph(op, op.parse(attributes), types, False)[0]), "cpu")
+
+
+@pytest.mark.parametrize(
+    ("operator", "shapes", "attributes", "compiled"),
+    [
+        ("softmax", [(64, 10)], {}, True),
+        ("softmax", [(4, 5)], {}, False),
+        ("LayerNorm", [(16, 64), (64,), (64,)], {}, True),
+        ("broadcast_add", [(1000, 1000), (1000, 1000)], {}, False),
+        ("relu", [(100, 100)], {}, False),
+        ("exp", [(1000, 1000)], {}, True),
+        ("transpose", [(1000, 1000)], {}, True),
+        ("transpose", [(20, 30)], {}, False),
+        ("relu", [(1000, 1000)], {}, False),
+        ("FullyConnected", [(16, 512), (256, 512)], {"num_hidden": 256, "no_bias": True}, True),
+        ("FullyConnected", [(512, 512), (256, 512)], {"num_hidden": 256, "no_bias": True}, False),
+    ],
+)
+def test_types_decide(operator, shapes, attributes, compiled):
+    assert pays(operator, *shapes, **attributes) is compiled
+
+
+def test_small_arrays_wait_for_no_compiler():
+    before = len(mx.compile_report().events)
+    for rows in range(1, 20):
+        nd.softmax(nd.ones((rows, 5))), nd.LayerNorm(nd.ones((rows, 5)), nd.ones(5), nd.ones(5))
+    assert 19 * 5 < MIN_ELEMENTS
+    assert len(mx.compile_report().events) == before
+
+
+def test_results_do_not_depend_on_the_cache(tmp_path):
+    program = (
+        "import numpy as np, hashlib, hybridgpu as mx\n"
+        "x = mx.nd.array(np.random.RandomState(0).standard_normal((40, 33)))\n"
+        "print(hashlib.sha256(b''.join(mx.nd.softmax(x).asnumpy().tobytes() for _ in range(5))).hexdigest())\n"
+        "print(mx.compile_report().compiled_modules, [e.cache for e in mx.compile_report().events])\n"
+    )
+    env = {**os.environ, "HYBRIDGPU_CACHE_DIR": str(tmp_path), "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    cold, warm = (
+        subprocess.run(
+            [sys.executable, "-c", program], env=env, capture_output=True, text=True, check=True
+        ).stdout.split("\n")
+        for _ in range(2)
+    )
+    assert cold[0] == warm[0]
+    assert cold[1] == "1 ['none']"
+    assert warm[1] == "0 ['disk']"
+
+
+def test_results_belong_to_the_caller():
+    x = nd.array(X)
+    kept = [nd.softmax(x * k) for k in range(1, 8)]
+    copies = [y.asnumpy() for y in kept]
+    for k in range(20):
+        nd.softmax(x + k)
+    for y, values in zip(kept, copies, strict=True):
+        np.testing.assert_array_equal(y.asnumpy(), values)
+
+
+def test_large_results_share_memory():
+    from hybridgpu.runtime.dispatch import pools
+
+    x = nd.array(values(1 << 7, 1 << 10))
+    first = nd.softmax(x)
+    memory = first._data.base
+    held = nd.softmax(x)
+    assert held._data.base is not memory
+    view = held[3:5]
+    before, address = view.asnumpy(), memory.__array_interface__["data"][0]
+    del first, memory, held
+    made = [nd.sigmoid(x), nd.softmax(x)]
+    assert address in [y._data.base.__array_interface__["data"][0] for y in made]
+    np.testing.assert_array_equal(view.asnumpy(), before)
+    assert pools._shared._nbytes <= pools._SHARED_BYTES
+
+
+def test_views_and_parameters_are_operands():
+    from hybridgpu.gluon import Parameter
+
+    p = Parameter("w", shape=(64, 40))
+    p.initialize(mx.init.Normal(1))
+    y = nd.array(values(65, 40))[1:]  # at an address of its own
+    for k in range(4):
+        np.testing.assert_array_equal(nd.softmax(y).asnumpy(), nd.softmax(y.copy()).asnumpy())
+        np.testing.assert_array_equal(nd.softmax(p.data()).asnumpy(), nd.softmax(p.data().copy()).asnumpy())
+        p.set_data(nd.array(X * k))
+
+
+def test_random_numbers_are_those_of_numpy(monkeypatch):
+    found = []
+    for kernels in ("auto", "never"):
+        monkeypatch.setenv("HYBRIDGPU_EAGER_KERNELS", kernels)
+        eager.forget_graphs()
+        mx.random.seed(3)
+        with autograd.train_mode():
+            found.append([nd.Dropout(nd.array(X), p=0.5).asnumpy() for _ in range(2)])
+    np.testing.assert_array_equal(*found)
+
+
+def test_a_word_that_is_none(monkeypatch):
+    monkeypatch.setenv("HYBRIDGPU_EAGER_KERNELS", "sometimes")
+    with pytest.raises(mx.MXNetError, match="HYBRIDGPU_EAGER_KERNELS"):
+        nd.softmax(nd.array(X))

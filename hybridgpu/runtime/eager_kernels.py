@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from ..backends.code_cache import code_of
 from ..backends.devices import Device
 from ..compiler.ir.graph import RANDOM_STATE, Graph
 from ..core.fork_safe_lock import Lock
@@ -29,7 +30,7 @@ class EagerKernel:
         graph: what it computes.
         names, lines: objects that :attr:`lines` name, and Python that runs it, for who repeats it on the host; None where
             it takes more than one foreign call.
-        takes: for each result what gives (data, its memory, its address).
+        takes: on the host, for each result what gives (data, its memory, its address).
     """
 
     def __init__(self, graph: Graph, made: Compiled) -> None:
@@ -37,18 +38,43 @@ class EagerKernel:
         self.names: dict[str, Any] = {}
         self.lines: Callable[[str], list[str]] | None = None
         self.takes: list[Callable[[], tuple[Any, Any, int]]] = []
+        self._run = self._on_device
         program = made.program
         if program is not None and program.target == "cpu":
+            self.takes = [shared_storage(t) for t in made.outputs]
             bound = made.loaded.bind([])
+            self._run = self._in_steps
             if bound.whole:
                 self.names, self.lines = bound.names, bound.lines
-                self.takes = [shared_storage(t) for t in made.outputs]
+                self._run = self._whole(bound)
 
     def __call__(self, *arrays: Any) -> list[Any]:
         """Results for arrays of the device, the random state last."""
+        return self._run(*arrays)
+
+    def _on_device(self, *arrays: Any) -> list[Any]:
         if self._made.draws:
             return self._made.results(arrays[:-1], arrays[-1])
         return self._made.results(arrays)
+
+    def _in_steps(self, *arrays: Any) -> list[Any]:
+        results = [take()[0] for take in self.takes]
+        self._made.loaded(arrays, results)
+        return results
+
+    def _whole(self, bound: Any) -> Callable[..., list[Any]]:
+        """One foreign call, written out for its number of arrays."""
+        count, results = len(self.graph.inputs), range(len(self.takes))
+        names = self.names | {f"take{k}": take for k, take in enumerate(self.takes)}
+        passed = ", ".join(
+            [*(f"a{k}.__array_interface__['data'][0]" for k in range(count)), *(f"q{k}" for k in results)]
+        )
+        lines = [*(f"d{k}, m{k}, q{k} = take{k}()" for k in results), *bound.lines(passed)]
+        lines.append(f"return [{', '.join(f'd{k}' for k in results)}]")
+        text = f"def call({', '.join(f'a{k}' for k in range(count))}):\n" + "".join(f"    {line}\n" for line in lines)
+        exec(code_of(text, "<eager kernel>"), names)
+        call: Callable[..., list[Any]] = names.pop("call")
+        return call
 
 
 def eager_kernel(graph: Graph, device: Device) -> EagerKernel | None:

@@ -39,11 +39,11 @@ struct filter_tile {
   int channels, rows, columns, vectors;
 };
 
-// Half cycles a position: multiplications, loads, or waiting for sums.
+// Half cycles a position: multiplications, loads, or waiting for sums; and the loop.
 constexpr Index filter_tile_cost(bool across, int entries, int vectors) {
   const int work = entries * vectors, loads = across ? work + vectors : entries + vectors;
   const int most = work > loads ? work : loads;
-  return (most > 8 ? most : 8) + 1;
+  return (most > 8 ? most : 8) + 3;
 }
 
 constexpr Index filter_cost(bool across, int entries, int vectors, int all) {
@@ -52,7 +52,8 @@ constexpr Index filter_cost(bool across, int entries, int vectors, int all) {
          (rest ? filter_tile_cost(across, entries, rest) : 0);
 }
 
-// A tile is several channels with all taps, or several rows of taps, or part of a row.
+// A tile is several channels with all taps, or several rows of taps, or part of a row. What is left over is another kind
+// of tile, which takes the compiler as long as the first: worth it for more than a few hundredths.
 template <typename S, typename T>
 constexpr filter_tile filter_tile_of() {
   const int lanes = vector_of<T>::lanes, all = ((S::ACROSS ? S::G : S::SC) + lanes - 1) / lanes;
@@ -66,8 +67,9 @@ constexpr filter_tile filter_tile_of() {
       const Index others = (Index)(form == 2 ? 1 : S::MC) * S::KD * (form == 0 ? S::KH : 1);
       for (int n = 1; n <= whole && n * unit * v + v < filter_registers; ++n) {
         const int rest = whole % n;
-        const Index cost = others * (whole / n * filter_cost(S::ACROSS, n * unit, v, all) +
-                                     (rest ? filter_cost(S::ACROSS, rest * unit, v, all) : 0));
+        Index cost = others * (whole / n * filter_cost(S::ACROSS, n * unit, v, all) +
+                               (rest ? filter_cost(S::ACROSS, rest * unit, v, all) : 0));
+        if (rest) cost += cost / 32;
         if (cost <= least) {
           least = cost;
           best = form == 0   ? filter_tile{1, 1, n, v}
@@ -84,6 +86,40 @@ constexpr int filter_even(Index extent, Index most) {
   return (int)((extent + count - 1) / count);
 }
 
+// Distances in what a pass over some positions reads and sums up, in elements: from one position to the next, between
+// channels, and from a tap to the one below; and how many taps a row and a channel have.
+struct filter_steps {
+  Index sample, row, column, channel, down;
+  Index taps_of_row, taps;
+};
+
+// What is copied of the shifted operand, and where it goes: extents of its plane and taps along the first axis, distances
+// of samples, channels and groups in it, and of samples, channels, planes and rows in the copy.
+struct filter_image {
+  int depth, height, width, taps, move;
+  Index sample, channel, group;
+  Index to_sample, to_channel, to_plane, to_row;
+};
+
+// What the passes over all positions know of a kernel. First the tile: columns of taps are MOVE apart; REST and LAST are
+// channels left over of a strip and of the last one, LOWER and RIGHT rows and columns of taps.
+template <bool ACROSS_, bool DIRECT_, int MOVE_, int C_, int REST_, int LAST_, int R_, int LOWER_, int Q_, int RIGHT_, int V_>
+struct filter_form {
+  static constexpr bool ACROSS = ACROSS_, DIRECT = DIRECT_;
+  static constexpr int MOVE = MOVE_, C = C_, REST = REST_, LAST = LAST_, R = R_, LOWER = LOWER_, Q = Q_, RIGHT = RIGHT_, V = V_;
+};
+// Then numbers: taps; positions, and how many are copied and summed up at once; where taps begin and how far positions are
+// apart in the shifted operand; distances in the stationary one, of samples, of planes and of channels or groups; distances
+// of taps along the first axis, and where taps that move backwards begin in the copy.
+struct filter_numbers {
+  filter_steps steps;
+  filter_image image;
+  int kd, kh, kw;
+  int od, oh, ow, samples, band, rows, columns;
+  Index startd, starth, startw, stepd, steph, stepw, copyh, copyw, reach_rows, reach_columns;
+  Index sample, distance, depth, back;
+};
+
 // How much is computed together, with V vectors.
 template <typename S, int V, typename T>
 struct filter_plan {
@@ -97,7 +133,10 @@ struct filter_plan {
   static constexpr int rows = whole ? S::OH : columns < S::OW ? 1 : filter_even(S::OH, filter_positions / S::OW);
   static constexpr Index reach(int move, int taps) { return (Index)(move < 0 ? -move : move) * (taps - 1); }
   static constexpr int copied_rows(int rows) { return (int)((Index)(rows - 1) * S::STEPH + reach(S::MOVEH, S::KH) + 1); }
-  static constexpr int copied_columns = (int)((Index)(columns - 1) * S::STEPW + reach(S::MOVEW, S::KW) + 1);
+  static constexpr int columns_read(int columns) {
+    return (int)((Index)(columns - 1) * S::STEPW + reach(S::MOVEW, S::KW) + 1);
+  }
+  static constexpr int copied_columns = columns_read(columns);
   static constexpr Index copy(int rows) {
     return (Index)S::KD * copied_rows(rows) * copied_columns * unit * (Index)sizeof(T);
   }
@@ -124,29 +163,46 @@ struct filter_plan {
   static constexpr Index channel = S::DIRECT ? (Index)S::MM : S::KD * plane;
   static constexpr Index sample = S::DIRECT ? (Index)S::MN : channels * channel;
   static constexpr Index depth = S::DIRECT ? S::MOVED * plane : plane;  // from one tap to the next along the first axis
+  static constexpr int left = S::MC % channels;  // channels of the last strip
+  static constexpr int rest = channels % tile.channels, last = left % tile.channels;
+  typedef filter_form<S::ACROSS, S::DIRECT, S::KW == 1 ? 1 : S::MOVEW, tile.channels, rest, last == rest ? 0 : last, tile.rows,
+                      S::KH % tile.rows, tile.columns, S::KW % tile.columns, V>
+      form;
+  static constexpr Index before_rows = S::MOVEH < 0 ? reach(S::MOVEH, S::KH) : 0;  // taps that move backwards
+  static constexpr Index before_columns = S::MOVEW < 0 ? reach(S::MOVEW, S::KW) : 0;
+  static constexpr filter_numbers numbers = {
+      {sample, S::STEPH * row, S::STEPW, channel, S::MOVEH * row, S::KW, taps},
+      {S::D, S::H, S::W, S::KD, S::MOVED, S::MN, S::MM, S::MG, sample, channel, plane, row},
+      S::KD, S::KH, S::KW, S::OD, S::OH, S::OW, samples, band, rows, columns,
+      S::STARTD, S::STARTH, S::STARTW, S::STEPD, S::STEPH, S::STEPW, before_rows, before_columns,
+      reach(S::MOVEH, S::KH) + 1, reach(S::MOVEW, S::KW) + 1,
+      S::SN, S::ACROSS ? S::SG : S::SS, depth, before_rows * row + before_columns * unit};
 };
 
-// The sums of C channels x R rows x Q columns of taps over some positions.
-template <typename S, int C, int R, int Q, int V, typename T>
-static __attribute__((noinline)) void filter_sums(const T* HG_RESTRICT stationary, const T* HG_RESTRICT shifted,
-                                                   const int samples, const int rows, const int columns,
-                                                   T* HG_RESTRICT totals) {
+// The sums of C channels x R rows x Q columns of taps over some positions; columns of taps are MOVE apart.
+// All distances are arguments: a tile is a function that all kernels of a unit share, and takes the compiler longer than
+// the rest of a kernel.
+template <bool ACROSS, int MOVE, int C, int R, int Q, int V, typename T>
+static HG_SHARED void filter_sums(const T* HG_RESTRICT stationary, const T* HG_RESTRICT shifted, const int samples,
+                                  int rows, int columns, const filter_steps& step, T* HG_RESTRICT totals) {
   typedef typename vector_of<T>::type Vector;
-  typedef filter_plan<S, V, T> Plan;
-  const int lanes = vector_of<T>::lanes;
+  const int lanes = vector_of<T>::lanes, unit = ACROSS ? V * lanes : 1;
+  const Index right = step.column * unit, next = step.channel, down = step.down;
   Vector sum[C][R][Q][V] = {};
-  for (int n = 0; n < samples; ++n)
-    for (int r = 0; r < rows; ++r) {
-      const T* at = shifted + n * Plan::sample + r * S::STEPH * Plan::row;
-      for (int k = 0; k < columns; ++k, at += S::STEPW * Plan::unit, stationary += Plan::width) {
+  if (step.row == columns * right) columns *= rows, rows = 1;  // one row
+  for (int n = 0; n < samples; ++n, shifted += step.sample) {
+    const T* line = shifted;
+    for (int r = 0; r < rows; ++r, line += step.row) {
+      const T* at = line;
+      for (int k = 0; k < columns; ++k, at += right, stationary += V * lanes) {
         Vector value[V];
         for (int v = 0; v < V; ++v) value[v] = *(const Vector*)(stationary + v * lanes);
         for (int c = 0; c < C; ++c)
           for (int i = 0; i < R; ++i)
             for (int j = 0; j < Q; ++j) {
-              const T* tap = at + c * Plan::channel + i * S::MOVEH * Plan::row + j * S::MOVEW * Plan::unit;
+              const T* tap = at + c * next + i * down + j * MOVE * unit;
               for (int v = 0; v < V; ++v) {
-                if constexpr (S::ACROSS)
+                if constexpr (ACROSS)
                   sum[c][i][j][v] = multiply_add(*(const Vector*)(tap + v * lanes), value[v], sum[c][i][j][v]);
                 else
                   sum[c][i][j][v] = multiply_add(*tap, value[v], sum[c][i][j][v]);
@@ -154,137 +210,169 @@ static __attribute__((noinline)) void filter_sums(const T* HG_RESTRICT stationar
             }
       }
     }
+  }
   for (int c = 0; c < C; ++c)
     for (int i = 0; i < R; ++i)
       for (int j = 0; j < Q; ++j)
         for (int v = 0; v < V; ++v)
-          *(Vector*)(totals + ((c * S::KD * S::KH + i) * S::KW + j) * Plan::width + v * lanes) += sum[c][i][j][v];
+          *(Vector*)(totals + (c * step.taps + i * step.taps_of_row + j) * V * lanes + v * lanes) += sum[c][i][j][v];
 }
 
 // All taps of C channels; `shifted` is where the first tap of the first one lies.
-template <typename S, int C, int V, typename T>
-HG_DEVICE void filter_taps(const T* stationary, const T* shifted, const int samples, const int rows, const int columns,
-                            T* totals) {
-  typedef filter_plan<S, V, T> Plan;
-  constexpr int R = Plan::tile.rows, Q = Plan::tile.columns, lower = S::KH % R, last = S::KW % Q;
-  for (int d = 0; d < S::KD; ++d)
-    for (int h = 0; h < S::KH; h += R)
-      for (int w = 0; w < S::KW; w += Q) {
-        const T* at = shifted + d * Plan::depth + h * S::MOVEH * Plan::row + w * S::MOVEW * Plan::unit;
-        T* to = totals + ((d * S::KH + h) * S::KW + w) * Plan::width;
-        if constexpr (last != 0)
-          if (w + Q > S::KW) {
-            filter_sums<S, C, R, last, V>(stationary, at, samples, rows, columns, to);
+template <typename F, int C, typename T>
+HG_DEVICE void filter_taps(const T* stationary, const T* shifted, const filter_numbers& n, const int samples,
+                           const int rows, const int columns, T* totals) {
+  constexpr int R = F::R, Q = F::Q, V = F::V, width = V * vector_of<T>::lanes, unit = F::ACROSS ? width : 1;
+  for (int d = 0; d < n.kd; ++d)
+    for (int h = 0; h < n.kh; h += R)
+      for (int w = 0; w < n.kw; w += Q) {
+        const T* at = shifted + d * n.depth + h * n.steps.down + w * F::MOVE * unit;
+        T* to = totals + (Index)((d * n.kh + h) * n.kw + w) * width;
+        if constexpr (F::RIGHT != 0)
+          if (w + Q > n.kw) {
+            filter_sums<F::ACROSS, F::MOVE, C, R, F::RIGHT, V>(stationary, at, samples, rows, columns, n.steps, to);
             continue;
           }
-        if constexpr (lower != 0)
-          if (h + R > S::KH) {
-            filter_sums<S, C, lower, Q, V>(stationary, at, samples, rows, columns, to);
+        if constexpr (F::LOWER != 0)
+          if (h + R > n.kh) {
+            filter_sums<F::ACROSS, F::MOVE, C, F::LOWER, Q, V>(stationary, at, samples, rows, columns, n.steps, to);
             continue;
           }
-        filter_sums<S, C, R, Q, V>(stationary, at, samples, rows, columns, to);
+        filter_sums<F::ACROSS, F::MOVE, C, R, Q, V>(stationary, at, samples, rows, columns, n.steps, to);
       }
 }
 
-// As transpose, of which g++ would make a copy for each set of distances that it knows: a third of the time that it takes
-// for a kernel, and none that the kernel gains.
-template <typename T>
-HG_DEVICE void filter_turned(const T* from, const Index rows, T* to, const Index columns, const Index height,
-                              const Index width) {
-  transpose(from, opaque(rows), to, opaque(columns), opaque(height), opaque(width));
+// Some positions of all channels of the strip, tile by tile.
+template <typename F, typename T>
+static HG_SHARED void filter_tiles(const T* stationary, const T* shifted, const filter_numbers& n, const int samples,
+                                   const int rows, const int columns, const int channels, T* totals) {
+  constexpr int C = F::C;
+  const Index sums = n.steps.taps * F::V * vector_of<T>::lanes;
+  int c = 0;
+  for (; c + C <= channels; c += C)
+    filter_taps<F, C>(stationary, shifted + c * n.steps.channel, n, samples, rows, columns, totals + c * sums);
+  if constexpr (F::REST != 0)
+    if (c + F::REST == channels) {
+      filter_taps<F, F::REST>(stationary, shifted + c * n.steps.channel, n, samples, rows, columns, totals + c * sums);
+      return;
+    }
+  if constexpr (F::LAST != 0)
+    for (; c < channels; ++c)
+      filter_taps<F, 1>(stationary, shifted + c * n.steps.channel, n, samples, rows, columns, totals + c * sums);
 }
 
 // One channel's row of the padded copy: `count` elements from `first` on, `unit` apart, zeros outside 0 … W - 1 and
 // where there is no row.
-template <int W, int UNIT, typename A, typename T>
-static __attribute__((noinline)) void filter_row(const A* HG_RESTRICT row, const Index first, const int count,
-                                                  T* HG_RESTRICT to) {
+template <int UNIT, typename A, typename T>
+static HG_SHARED void filter_row(const A* HG_RESTRICT row, const Index width, const Index first, const int count,
+                                 T* HG_RESTRICT to) {
   const Index begin = !row || first < -count ? count : first < 0 ? -first : 0;
-  const Index end = !row || first >= W ? begin : W - first < count ? W - first : count;
+  const Index end = !row || first >= width ? begin : width - first < count ? width - first : count;
   for (Index k = 0; k < begin; ++k) to[k * UNIT] = 0;
   for (Index k = begin; k < end; ++k) to[k * UNIT] = (T)row[first + k];
   for (Index k = end < begin ? begin : end; k < count; ++k) to[k * UNIT] = 0;
 }
 
 // Rows of `lanes` groups that lie `distance` apart, side by side.
-template <int W, int UNIT, typename T>
-static __attribute__((noinline)) void filter_rows(const T* HG_RESTRICT row, const Index distance, const int lanes,
-                                                   const Index first, const int count, T* HG_RESTRICT to) {
+template <int UNIT, typename T>
+static HG_SHARED void filter_rows(const T* HG_RESTRICT row, const Index distance, const int lanes, const Index width,
+                                  const Index first, const int count, T* HG_RESTRICT to) {
   const Index begin = !row || first < -count ? count : first < 0 ? -first : 0;
-  const Index end = !row || first >= W ? begin : W - first < count ? W - first : count;
+  const Index end = !row || first >= width ? begin : width - first < count ? width - first : count;
   for (Index k = 0; k < begin * UNIT; ++k) to[k] = 0;
-  if (end > begin) filter_turned(row + first + begin, distance, to + begin * UNIT, UNIT, lanes, end - begin);
+  if (end > begin) transpose(row + first + begin, distance, to + begin * UNIT, UNIT, lanes, end - begin);
   for (Index k = (end < begin ? begin : end) * UNIT; k < count * UNIT; ++k) to[k] = 0;
 }
 
-// The padded copy of what the taps of a band of positions read of some channels. `shifted` is the first sample's and
-// channel's plane; of groups, if vectors run across them, there are `lanes`.
-template <typename S, int V, typename A, typename T>
-static __attribute__((noinline)) void filter_copy(const A* HG_RESTRICT shifted, const int lanes, const int samples,
-                                                   const int channels, const Index d, const Index h, const Index w,
-                                                   const int rows, const int columns, T* HG_RESTRICT copy) {
-  typedef filter_plan<S, V, T> Plan;
-  const int taken_rows = Plan::copied_rows(rows);
-  const int taken = (int)((Index)(columns - 1) * S::STEPW + Plan::reach(S::MOVEW, S::KW) + 1);
-  const Index top = h * S::STEPH + S::STARTH - (S::MOVEH < 0 ? Plan::reach(S::MOVEH, S::KH) : 0);
-  const Index first = w * S::STEPW + S::STARTW - (S::MOVEW < 0 ? Plan::reach(S::MOVEW, S::KW) : 0);
+// The padded copy of what the taps of a band of positions read of some channels: `rows` rows of `count` elements, the first
+// of all from row `top` of plane `front`, column `left`. `shifted` is the first sample's and channel's plane; of groups, if
+// vectors run across them, UNIT at a time, there are `lanes`.
+template <bool ACROSS, int UNIT, typename A, typename T>
+static HG_SHARED void filter_copy(const A* HG_RESTRICT shifted, const filter_image& image, const int lanes,
+                                  const int samples, const int channels, const Index front, const Index top,
+                                  const Index left, const int rows, const int count, T* HG_RESTRICT copy) {
   for (int n = 0; n < samples; ++n)
     for (int c = 0; c < channels; ++c)
-      for (int k = 0; k < S::KD; ++k) {
-        const Index qd = d * S::STEPD + S::STARTD + k * S::MOVED;
-        for (int r = 0; r < taken_rows; ++r) {
-          const Index qh = top + r;
-          const bool real = qd >= 0 && qd < S::D && qh >= 0 && qh < S::H;
-          const A* row = real ? shifted + n * (Index)S::MN + c * (Index)S::MM + (qd * S::H + qh) * S::W : (const A*)0;
-          T* to = copy + n * Plan::sample + c * Plan::channel + k * Plan::plane + r * Plan::row;
-          if constexpr (!S::ACROSS)
-            filter_row<S::W, 1>(row, first, taken, to);
+      for (int k = 0; k < image.taps; ++k) {
+        const Index d = front + k * image.move;
+        for (int r = 0; r < rows; ++r) {
+          const Index h = top + r;
+          const bool real = d >= 0 && d < image.depth && h >= 0 && h < image.height;
+          const A* row = shifted + n * image.sample + c * image.channel + (d * image.height + h) * image.width;
+          if (!real) row = 0;
+          T* to = copy + n * image.to_sample + c * image.to_channel + k * image.to_plane + r * image.to_row;
+          if constexpr (!ACROSS)
+            filter_row<1>(row, image.width, left, count, to);
           else if constexpr (sizeof(A) == sizeof(T))
-            filter_rows<S::W, Plan::unit>(row, (Index)S::MG, lanes, first, taken, to);
+            filter_rows<UNIT>(row, image.group, lanes, image.width, left, count, to);
           else
-            for (int i = 0; i < lanes; ++i) filter_row<S::W, Plan::unit>(row ? row + i * (Index)S::MG : row, first, taken, to + i);
+            for (int i = 0; i < lanes; ++i)
+              filter_row<UNIT>(row ? row + i * image.group : row, image.width, left, count, to + i);
         }
       }
 }
 
 // to[p * WIDTH + i] = from[i * distance + p]: some positions of some channels, channels side by side.
 template <int WIDTH, typename A, typename T>
-static __attribute__((noinline)) void filter_gather(const A* HG_RESTRICT from, const Index distance, const int channels,
+static HG_SHARED void filter_gather(const A* HG_RESTRICT from, const Index distance, const int channels,
                                                      const int positions, T* HG_RESTRICT to) {
   if constexpr (sizeof(A) == sizeof(T))
-    filter_turned((const T*)from, distance, to, WIDTH, channels, positions);
+    transpose((const T*)from, distance, to, WIDTH, channels, positions);
   else
     for (int p = 0; p < positions; ++p)
       for (int i = 0; i < channels; ++i) to[p * WIDTH + i] = (T)from[i * distance + p];
 }
 
-// Some positions of all channels of the strip, tile by tile.
-template <typename S, int V, typename T>
-HG_DEVICE void filter_tiles(const T* stationary, const T* shifted, const int samples, const int rows, const int columns,
-                             const int channels, T* totals) {
-  typedef filter_plan<S, V, T> Plan;
-  constexpr int C = Plan::tile.channels, rest = Plan::channels % C, last = S::MC % Plan::channels % C;
-  int c = 0;
-  for (; c + C <= channels; c += C)
-    filter_taps<S, C, V>(stationary, shifted + c * Plan::channel, samples, rows, columns, totals + c * Plan::taps * Plan::width);
-  if constexpr (rest != 0)
-    if (c + rest == channels) {
-      filter_taps<S, rest, V>(stationary, shifted + c * Plan::channel, samples, rows, columns,
-                               totals + c * Plan::taps * Plan::width);
-      return;
-    }
-  if constexpr (last != 0)
-    for (; c < channels; ++c)
-      filter_taps<S, 1, V>(stationary, shifted + c * Plan::channel, samples, rows, columns, totals + c * Plan::taps * Plan::width);
-}
-
 // Moves `count` sums to where longer ones are kept, which are none yet at first.
 template <typename T>
-static __attribute__((noinline, noclone)) void filter_move(T* HG_RESTRICT totals, T* HG_RESTRICT longer,
+static HG_SHARED void filter_move(T* HG_RESTRICT totals, T* HG_RESTRICT longer,
                                                             const Index count, const bool first) {
   for (Index k = 0; k < count; ++k) {
     longer[k] = first ? totals[k] : longer[k] + totals[k];
     totals[k] = 0;
+  }
+}
+
+// The sums of a strip of `channels` over all positions. Behind `totals` lies as much room for longer sums.
+template <typename F, typename A, typename T>
+static HG_SHARED void filter_strip(const A* HG_RESTRICT stationary, const A* HG_RESTRICT shifted,
+                                   const filter_numbers& p, const Index begin, const Index end, const int count,
+                                   const int channels, const Index sums, T* HG_RESTRICT totals, T* HG_RESTRICT near,
+                                   T* HG_RESTRICT copy) {
+  constexpr int width = F::V * vector_of<T>::lanes, unit = F::ACROSS ? width : 1;
+  T* const longer = totals + sums;
+  __builtin_memset(totals, 0, sums * sizeof(T));
+  Index parts = 0;
+  for (Index n = begin; n < end; n += p.samples) {
+    const int samples = (int)minimum<Index>(p.samples, end - n);
+    for (int d = 0; d < p.od; ++d)
+      for (int h = 0; h < p.oh; h += p.band)
+        for (int w = 0; w < p.ow; w += p.columns) {
+          const int band = minimum(p.band, p.oh - h), columns = minimum(p.columns, p.ow - w);
+          const A* plane = shifted + n * p.image.sample;
+          const Index front = d * p.stepd + p.startd, top = h * p.steph + p.starth, left = w * p.stepw + p.startw;
+          const T* taken = copy;
+          if constexpr (F::DIRECT) {
+            taken = (const T*)plane + (front * p.image.height + top) * p.image.width + left;
+          } else {
+            filter_copy<F::ACROSS, unit>(plane, p.image, count, samples, channels, front, top - p.copyh, left - p.copyw,
+                                         (int)((band - 1) * p.steph + p.reach_rows),
+                                         (int)((columns - 1) * p.stepw + p.reach_columns), copy);
+            taken += p.back;
+          }
+          for (int r = 0; r < band; r += p.rows) {
+            const int rows = minimum(p.rows, band - r), here = rows * columns;
+            for (int i = 0; i < samples; ++i)
+              filter_gather<width>(stationary + (n + i) * p.sample + ((Index)d * p.oh + h + r) * p.ow + w, p.distance,
+                                   count, here, near + (Index)i * here * width);
+            filter_tiles<F>(near, taken + r * p.steps.row, p, samples, rows, columns, channels, totals);
+            if (++parts % filter_parts == 0) filter_move(totals, longer, sums, parts == filter_parts);
+          }
+        }
+  }
+  if (parts >= filter_parts) {
+    filter_move(totals, longer, sums, false);
+    __builtin_memcpy(totals, longer, sums * sizeof(T));
   }
 }
 
@@ -301,8 +389,7 @@ HG_DEVICE void filter_block(const A* stationary, const A* shifted, const Index a
   constexpr int width = Plan::width, taps = Plan::taps, positions = Plan::samples * Plan::rows * Plan::columns;
   constexpr int together = taps < 32 ? (32 + taps - 1) / taps : 1;  // channels of a line of results
   constexpr Index sums = (Index)Plan::channels * taps * width;
-  T totals[sums] __attribute__((aligned(64)));
-  T longer[sums] __attribute__((aligned(64)));
+  T totals[2 * sums] __attribute__((aligned(64)));
   T near[positions * width] __attribute__((aligned(64)));
   T copy[S::DIRECT ? 1 : Plan::samples * Plan::sample] __attribute__((aligned(64)));
   T lines[width * together * taps] __attribute__((aligned(64)));
@@ -310,44 +397,13 @@ HG_DEVICE void filter_block(const A* stationary, const A* shifted, const Index a
   if constexpr (!S::DIRECT && S::ACROSS) __builtin_memset(copy, 0, sizeof copy);
   stationary += g * (Index)S::SG + s * (Index)S::SS;
   shifted += g * (Index)S::MG;
-  const Index distance = S::ACROSS ? (Index)S::SG : (Index)S::SS;
   for (int first = begin * Plan::channels; first < S::MC && first < end * Plan::channels; first += Plan::channels) {
     const int channels = minimum(Plan::channels, S::MC - first);
-    __builtin_memset(totals, 0, sizeof totals);
-    Index parts = 0;
-    for (Index n = 0; n < all_samples; n += Plan::samples) {
-      const int samples = (int)minimum<Index>(Plan::samples, all_samples - n);
-      for (int d = 0; d < S::OD; ++d)
-        for (int h = 0; h < S::OH; h += Plan::band)
-          for (int w = 0; w < S::OW; w += Plan::columns) {
-            const int band = minimum(Plan::band, S::OH - h), columns = minimum(Plan::columns, S::OW - w);
-            const A* plane = shifted + n * (Index)S::MN + first * (Index)S::MM;
-            const T* taken = copy;
-            if constexpr (S::DIRECT) {
-              taken = (const T*)plane + ((Index)(d * S::STEPD + S::STARTD) * S::H + h * S::STEPH + S::STARTH) * S::W +
-                      w * S::STEPW + S::STARTW;
-            } else {
-              filter_copy<S, V>(plane, count, samples, channels, d, h, w, band, columns, copy);
-              if (S::MOVEH < 0) taken += Plan::reach(S::MOVEH, S::KH) * Plan::row;
-              if (S::MOVEW < 0) taken += Plan::reach(S::MOVEW, S::KW) * Plan::unit;
-            }
-            for (int r = 0; r < band; r += Plan::rows) {
-              const int rows = minimum(Plan::rows, band - r), here = rows * columns;
-              for (int i = 0; i < samples; ++i)
-                filter_gather<width>(stationary + (n + i) * (Index)S::SN + ((Index)d * S::OH + h + r) * S::OW + w, distance,
-                                      count, here, near + i * here * width);
-              filter_tiles<S, V>(near, taken + (Index)r * S::STEPH * Plan::row, samples, rows, columns, channels, totals);
-              if (++parts % filter_parts == 0) filter_move(totals, longer, sums, parts == filter_parts);
-            }
-          }
-    }
-    if (parts >= filter_parts) {
-      filter_move(totals, longer, sums, false);
-      __builtin_memcpy(totals, longer, sizeof totals);
-    }
+    filter_strip<typename Plan::form>(stationary, shifted + first * (Index)S::MM, Plan::numbers, 0, all_samples, count,
+                                      channels, sums, totals, near, copy);
     for (int c = 0; c < channels; c += together) {
       const int some = minimum(together, channels - c);
-      filter_turned(totals + c * taps * width, (Index)width, lines, (Index)together * taps, (Index)some * taps, (Index)width);
+      transpose(totals + c * taps * width, (Index)width, lines, (Index)together * taps, (Index)some * taps, (Index)width);
       for (int i = 0; i < count; ++i)
         for (int m = 0; m < some; ++m)
           for (int d = 0; d < S::KD; ++d)

@@ -27,28 +27,39 @@ constexpr int spread_pixels = (S::R - 1) * S::WP + S::V;
 template <typename S, typename T>
 constexpr int spread_vectors = (spread_pixels<S> + vector_of<T>::lanes - 1) / vector_of<T>::lanes;
 
+// Numbers of a tile, which kernels of a unit share. Channels of the operand and how far they are apart; taps of a channel,
+// those of a phase, where each lies, and the number of its weight; how far lines are apart.
+struct dilated_window {
+  int inputs, taps;
+  Index channel, pitch;
+};
+
 // N channels times V vectors of the results of a phase.
-template <typename S, int FROM, int COUNT, int N, int V, int PITCH, typename T>
-static __attribute__((noinline)) void spread_tile(const T* HG_RESTRICT x, const T* HG_RESTRICT w, T* HG_RESTRICT line) {
+template <int N, int V, typename T>
+static HG_SHARED void dilated_tile(const T* HG_RESTRICT x, const T* HG_RESTRICT w, T* HG_RESTRICT line,
+                                   const dilated_window& window, const int* HG_RESTRICT taps, const int* HG_RESTRICT numbers,
+                                   const int count) {
   typedef typename vector_of<T>::type Vector;
   typedef typename vector_of<T>::loose Loose;
-  const int lanes = vector_of<T>::lanes, taps = COUNT ? COUNT : 1;
+  const int lanes = vector_of<T>::lanes, inputs = count ? window.inputs : 0;
+  const int terms = count ? count : 1;
+  const Index all = window.taps, channel = window.channel, next = inputs * all;
   // long sums are sums of partial ones, whose rounding errors do not pile up
-  const int part = S::CG * taps < 2 * conv_terms ? S::CG : (conv_terms + taps - 1) / taps;
+  const int part = inputs * terms < 2 * conv_terms ? inputs : (conv_terms + terms - 1) / terms;
   Vector sum[N][V] = {};
-  for (int from = 0; from < S::CG; from += part) {
-    const int to = S::CG - from < part ? S::CG : from + part;
+  for (int from = 0; from < inputs; from += part) {
+    const int to = inputs - from < part ? inputs : from + part;
     Vector some[N][V] = {};
     for (int c = from; c < to; ++c) {
-      const T* xc = x + c * S::RP * S::WP;
-      const T* wc = w + c * S::TAPS;
-      for (int t = FROM; t < FROM + COUNT; ++t) {
-        const T* at = xc + S::taps[t];
-        const T* weights = wc + S::at[t];
+      const T* xc = x + c * channel;
+      const T* wc = w + c * all;
+      for (int t = 0; t < count; ++t) {
+        const T* at = xc + taps[t];
+        const T* weights = wc + numbers[t];
         Vector value[V];
         for (int j = 0; j < V; ++j) value[j] = *(const Loose*)(at + j * lanes);
         for (int i = 0; i < N; ++i) {
-          const T weight = weights[i * S::CG * S::TAPS];
+          const T weight = weights[i * next];
           for (int j = 0; j < V; ++j) some[i][j] = multiply_add(weight, value[j], some[i][j]);
         }
       }
@@ -57,19 +68,23 @@ static __attribute__((noinline)) void spread_tile(const T* HG_RESTRICT x, const 
       for (int j = 0; j < V; ++j) sum[i][j] += some[i][j];
   }
   for (int i = 0; i < N; ++i)
-    for (int j = 0; j < V; ++j) *(Loose*)(line + i * PITCH + j * lanes) = sum[i][j];
+    for (int j = 0; j < V; ++j) *(Loose*)(line + i * window.pitch + j * lanes) = sum[i][j];
 }
 
-// All pixels of a band for N channels, in the phases from the P-th to the last of its row of phases.
-template <typename S, int P, int N, int PITCH, typename T>
-HG_DEVICE void dilated_phases(const T* x, const T* w, T* parts) {
+// All pixels of a band for N channels, in the phases of a row of them.
+template <typename S, int N, int PITCH, typename T>
+HG_DEVICE void dilated_phases(const T* x, const T* w, const int row, T* parts) {
   constexpr int lanes = vector_of<T>::lanes, vectors = spread_vectors<S, T>, width = conv_width(N, vectors);
-  constexpr int rest = vectors % width, from = S::first[P], count = S::first[P + 1] - from;
-  for (int v = 0; v + width <= vectors; v += width)
-    spread_tile<S, from, count, N, width, PITCH>(x + v * lanes, w, parts + v * lanes);
-  if constexpr (rest != 0)
-    spread_tile<S, from, count, N, rest, PITCH>(x + (vectors - rest) * lanes, w, parts + (vectors - rest) * lanes);
-  if constexpr (P % S::BW + 1 < S::BW) dilated_phases<S, P + 1, N, PITCH>(x, w, parts + N * PITCH);
+  constexpr int rest = vectors % width;
+  static constexpr dilated_window window = {S::CG, S::TAPS, S::RP * S::WP, PITCH};
+  for (int p = row * S::BW; p < (row + 1) * S::BW; ++p, parts += N * PITCH) {
+    const int from = S::first[p], count = S::first[p + 1] - from;
+    int v = 0;
+    for (; v + width <= vectors; v += width)
+      dilated_tile<N, width>(x + v * lanes, w, parts + v * lanes, window, S::taps + from, S::at + from, count);
+    if constexpr (rest != 0)
+      dilated_tile<N, rest>(x + v * lanes, w, parts + v * lanes, window, S::taps + from, S::at + from, count);
+  }
 }
 
 // The lines of BW phases as one.
@@ -81,20 +96,21 @@ static __attribute__((noinline)) void spread_join(const T* HG_RESTRICT parts, co
 }
 
 // All rows of a band for N channels from o on, phase by phase.
-template <typename S, int ROW, int N, typename T, typename F>
+template <typename S, int N, typename T, typename F>
 HG_DEVICE void dilated_block(const T* x, const T* w, const Index n, const Index o, const int u, F out) {
   constexpr int pitch = spread_vectors<S, T> * vector_of<T>::lanes;
   T parts[S::BW * N * pitch] __attribute__((aligned(64)));
   T line[S::V * S::BW] __attribute__((aligned(64)));
-  dilated_phases<S, ROW * S::BW, N, pitch>(x, w, parts);
-  for (int i = 0; i < N; ++i)
-    for (int r = 0; r < S::R; ++r) {
-      const int h = (u + r) * S::BH + ROW;
-      if (h >= S::OH) break;
-      spread_join<S::BW, S::V>(parts + i * pitch + r * S::WP, (Index)N * pitch, line);
-      out(n, o + i, h, line);
-    }
-  if constexpr (ROW + 1 < S::BH) dilated_block<S, ROW + 1, N>(x, w, n, o, u, out);
+  for (int row = 0; row < S::BH; ++row) {
+    dilated_phases<S, N, pitch>(x, w, row, parts);
+    for (int i = 0; i < N; ++i)
+      for (int r = 0; r < S::R; ++r) {
+        const int h = (u + r) * S::BH + row;
+        if (h >= S::OH) break;
+        spread_join<S::BW, S::V>(parts + i * pitch + r * S::WP, (Index)N * pitch, line);
+        out(n, o + i, h, line);
+      }
+  }
 }
 
 // The padded copy of what a band reads of the channels of one group.
@@ -126,9 +142,9 @@ HG_DEVICE void conv_input_dilated(const T* x, const T* w, const Index begin, con
     spread_copy<S>(x + (n * S::G + g) * (Index)S::CG * S::H * S::W, u, scratch);
     int o = 0;
     for (; o + channels <= S::OG; o += channels)
-      dilated_block<S, 0, channels>(scratch, weight + (Index)o * S::CG * S::TAPS, n, g * S::OG + o, u, out);
+      dilated_block<S, channels>(scratch, weight + (Index)o * S::CG * S::TAPS, n, g * S::OG + o, u, out);
     if constexpr (rest != 0)
-      dilated_block<S, 0, rest>(scratch, weight + (Index)o * S::CG * S::TAPS, n, g * S::OG + o, u, out);
+      dilated_block<S, rest>(scratch, weight + (Index)o * S::CG * S::TAPS, n, g * S::OG + o, u, out);
   }
 }
 

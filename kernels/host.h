@@ -3,6 +3,12 @@
 #pragma once
 
 #define HG_DEVICE static inline __attribute__((always_inline))
+// What kernels of a unit share: compiled once, of arguments of which nothing is known.
+#if defined(__GNUC__) && !defined(__clang__)
+#define HG_SHARED __attribute__((noipa))
+#else
+#define HG_SHARED __attribute__((noinline))
+#endif
 #define HG_RESTRICT __restrict__
 #define HG_METHOD inline __attribute__((always_inline))
 #define HG_SIMD _Pragma("omp simd")

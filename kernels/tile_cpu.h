@@ -44,7 +44,7 @@ struct block {
   typedef U V __attribute__((vector_size(sizeof(U) * N)));
   typedef U Loose __attribute__((vector_size(sizeof(U) * N), aligned(sizeof(U)), may_alias));
 
-  static __attribute__((noinline)) void turn(const U* from, const Index rows, U* to, const Index columns) {
+  static HG_SHARED void turn(const U* from, const Index rows, U* to, const Index columns) {
     V v[N];
 #pragma GCC unroll 16
     for (int k = 0; k < N; ++k) v[k] = *(const Loose*)(from + k * rows);
@@ -87,7 +87,7 @@ HG_DEVICE void turn_blocks(const U* from, const Index rows, U* to, const Index c
 
 // to[c * columns + r] = from[r * rows + c] for r < height and c < width.
 template <typename T>
-static __attribute__((noinline)) void transpose(const T* from, const Index rows, T* to, const Index columns,
+static HG_SHARED void transpose(const T* from, const Index rows, T* to, const Index columns,
                                                 const Index height, const Index width) {
 #ifdef HG_TURNS
   typedef typename unit<sizeof(T)>::type U;

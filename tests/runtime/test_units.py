@@ -15,10 +15,11 @@ from hybridgpu.backends.cpu import compile as module
 from hybridgpu.backends.cpu.compile import CompileError
 from hybridgpu.backends.cpu.toolchain import find_toolchain
 from hybridgpu.cache.disk_cache import Store
+from hybridgpu.cache.package_files import kernels_folder
 from hybridgpu.compiler.codegen import cpu_units as codegen
 from hybridgpu.compiler.ir import tensor_type
 from hybridgpu.compiler.pipeline import compile_graph
-from hybridgpu.compiler.primitives import builder
+from hybridgpu.compiler.primitives import TABLE, builder
 from hybridgpu.compiler.program import END_OF_UNIT
 from hybridgpu.compiler.target import CPU
 from hybridgpu.core.dtypes import f16, f32
@@ -159,6 +160,63 @@ def test_what_takes_long_to_compile_is_shared_out():
     program, units = units_of(graph)
     kinds = [sorted(k.kind for k in program.kernels if k.text in u) for u in units]
     assert sorted(kinds) == [["map", "map", "map", "matmul"], ["matmul", "matmul"]]
+
+
+# channels, result's channels, plane, stride: 3×3 windows
+LAYERS = [(64, 128, 16, 2), (96, 128, 16, 2), (128, 64, 16, 2), (128, 256, 16, 2)]
+
+
+def conv_gradients(operand, heavy=0):
+    """Derivatives of convolutions by their operand (0) or weight (1), and products that take a compiler long."""
+    b = builder()
+    found = []
+    for channels, results, plane, stride in LAYERS:
+        params = {
+            "stride": (stride,) * 2,
+            "low": (1, 1),
+            "high": (1, 1),
+            "dilate": (1, 1),
+            "base_dilate": (1, 1),
+            "groups": 1,
+        }
+        x = b.input(tensor_type((2, channels, plane, plane), f32))
+        w = b.input(tensor_type((results, channels, 3, 3), f32))
+        y = b.conv(x, w, **params)
+        found.append(TABLE["conv"].vjp(b, b.input(y.type), y, (x, w), params)[operand])
+    x = b.input(tensor_type((8, 128), f32))
+    found += [b.dot(x, b.transpose(b.input(tensor_type((64 + k, 128), f32)), (1, 0))) for k in range(heavy)]
+    return b.finish(found, "gradients")
+
+
+@pytest.mark.parametrize("heavy", [6, 20])
+def test_kernels_that_share_tiles_are_in_one_unit(heavy):
+    program, units = units_of(conv_gradients(1, heavy))
+    sharers = [k for k in program.kernels if "conv_backward_filter_cpu.h" in k.headers]
+    assert len(sharers) == len(LAYERS) and len(units) > 1
+    (home,) = (u for u in units if sharers[0].text in u)
+    assert all(k.text in home for k in sharers)
+
+
+@pytest.mark.as_shipped
+@pytest.mark.parametrize(("operand", "tile", "most"), [(1, b"filter_sums", 3), (0, b"dilated_tile", 2)])
+def test_a_tile_is_compiled_once_for_all_kernels_of_a_unit(tmp_path, operand, tile, most):
+    toolchain = find_toolchain(Store(tmp_path / "cache"))
+    if toolchain is None:
+        pytest.skip("no C++ compiler")
+    text = units_of(conv_gradients(operand))[1][0]
+    command = [
+        *toolchain.command,
+        *toolchain.mode_flags("strict"),
+        f"-I{kernels_folder()}",
+        "-S",
+        "-x",
+        "c++",
+        "-",
+        "-o",
+        "-",
+    ]
+    lines = subprocess.run(command, input=text.encode(), capture_output=True, check=True).stdout.splitlines()
+    assert 1 <= sum(line.startswith(b"_Z") and line.endswith(b":") and tile in line for line in lines) <= most
 
 
 def light(count):

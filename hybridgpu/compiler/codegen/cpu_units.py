@@ -9,7 +9,7 @@ these are hundreds, the address of an array of pointers).
 Compilers can be given several units at the same time. Few kernels make one unit with their entries, or two where
 that saves more than reading the headers twice takes. Many are dealt out to several units, and the entries are the last
 one. There a kernel's unit follows from its name, so that another program of mostly the same kernels has mostly the same
-units, which are kept.
+units, which are kept. Kernels that share the functions that take longest are in one unit.
 """
 
 from __future__ import annotations
@@ -29,6 +29,9 @@ __all__ = ["cpu_source"]
 _KERNELS_PER_UNIT = 12  #: kernels of a unit: parsing the headers again costs as much as compiling one
 _CHUNKS_HEADER = "chunks_cpu.h"
 _TYPE_HEADERS = ("half.h",)  #: headers of element types, which declarations spell
+_SHARERS_PER_UNIT = 32  #: kernels of a unit that share most of what is compiled for them: one more is a call of it
+#: Headers whose tiles are functions of runtime arguments (``HG_SHARED``), so that kernels have most of their code in common.
+_SHARED_HEADERS = ("conv_backward_filter_cpu.h", "conv_input_dilated_cpu.h")
 #: Headers of products, whose tiles fill the registers.
 _TILED_HEADERS = ("matmul_", "conv_")
 #: GCC orders their instructions after it has allotted registers. Its dominator optimisations take a twentieth of the
@@ -112,24 +115,48 @@ def _options(headers: set[str]) -> str:
 def _split_in_two(kernels: Sequence[KernelInfo]) -> tuple[list[KernelInfo], list[KernelInfo]]:
     """The kernels of two units that take about as long, the first none where one unit is better.
 
-    Each kernel, those that take longest first, goes where less is to be done.
+    Each kernel, or those that share code, goes where less is to be done, those that take longest first.
     """
     halves: tuple[list[KernelInfo], list[KernelInfo]] = [], []
     efforts = [0, 0]
-    for kernel in sorted(kernels, key=lambda k: -k.compile_cost):
+    apart: list[list[KernelInfo]] = []
+    for header, sharers in _by_shared_header(kernels).items():
+        apart += [sharers] if header else [[k] for k in sharers]
+    for together in sorted(apart, key=lambda ks: -_compile_cost(ks)):
         less = int(efforts[1] < efforts[0])
-        halves[less].append(kernel)
-        efforts[less] += kernel.compile_cost
+        halves[less].extend(together)
+        efforts[less] += _compile_cost(together)
     return halves if min(efforts) >= _MIN_SPLIT_COST else ([], list(kernels))
 
 
 def _assign_to_units(kernels: Sequence[KernelInfo]) -> list[list[KernelInfo]]:
-    """The kernels of each unit. Their number is a power of two, so that a kernel more seldom moves all others."""
-    count = 1 << (-(-len(kernels) // _KERNELS_PER_UNIT) - 1).bit_length()
-    units: list[list[KernelInfo]] = [[] for _ in range(count)]
-    for kernel in sorted(kernels, key=lambda k: k.name):
-        units[zlib.crc32(kernel.name.encode()) % count].append(kernel)
-    return [u for u in units if u]
+    """The kernels of each unit, those that take longest first: what is left at the end is short."""
+    found: list[list[KernelInfo]] = []
+    for header, some in _by_shared_header(kernels).items():
+        most = _SHARERS_PER_UNIT if header else _KERNELS_PER_UNIT
+        count = 1 << (-(-len(some) // most) - 1).bit_length()  # a power of two: a kernel more seldom moves all others
+        units: list[list[KernelInfo]] = [[] for _ in range(count)]
+        for kernel in sorted(some, key=lambda k: k.name):
+            units[zlib.crc32(kernel.name.encode()) % count].append(kernel)
+        found += [u for u in units if u]
+    return sorted(found, key=lambda u: -_compile_cost(u))
+
+
+def _by_shared_header(kernels: Sequence[KernelInfo]) -> dict[str, list[KernelInfo]]:
+    """The kernels that share tiles of a header; those that do not under ''."""
+    found: dict[str, list[KernelInfo]] = {}
+    for kernel in kernels:
+        header = next((h for h in kernel.headers if h in _SHARED_HEADERS), "")
+        found.setdefault(header, []).append(kernel)
+    return found
+
+
+def _compile_cost(kernels: Sequence[KernelInfo]) -> int:
+    """Fiftieths of a second for kernels of one unit."""
+    return sum(
+        max(k.compile_cost for k in some) + len(some) - 1 if header else sum(k.compile_cost for k in some)
+        for header, some in _by_shared_header(kernels).items()
+    )
 
 
 def _declaration(kernel: KernelInfo) -> str:

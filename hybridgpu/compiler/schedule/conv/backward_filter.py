@@ -247,7 +247,7 @@ def schedule_conv_backward_filter(program: ScalarProgram, conv: Node, target: Ta
     return Kernel(
         runtime_args=writer.runtime_args,
         kind="conv",
-        compile_cost=3,
+        compile_cost=8,
         summary=summary(members),
         fields=fields,
         inputs=writer.inputs,

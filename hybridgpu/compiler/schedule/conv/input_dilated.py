@@ -136,7 +136,7 @@ def schedule_input_dilated_conv(program: ScalarProgram, conv: Node, target: Targ
     return Kernel(
         runtime_args=writer.runtime_args,
         kind="conv",
-        compile_cost=3,
+        compile_cost=8,
         summary=summary(members),
         fields=fields,
         inputs=writer.inputs,

@@ -175,6 +175,17 @@ class Gluon(Library):
 
         if workload == "chain":
             net, x = Chain(), chain_data(size)
+        elif workload in workloads.SUITES["eager"] and flags is None:  # as programs without blocks call it
+            x, parameters = workloads.data(workload, size)
+            arrays = [mx.nd.array(p, ctx=ctx) for p in parameters]
+            operators = workloads.GluonOperators(arrays, [p.shape for p in parameters], mx.nd)
+            function = workloads.FUNCTIONS[workload]
+            return Mode(
+                lambda x: function(operators, x),
+                mx.nd.array(x, ctx=ctx),
+                lambda out: out.wait_to_read(),
+                lambda out: out.asnumpy(),
+            )
         elif workload in workloads.FUNCTIONS:
             x, parameters = workloads.data(workload, size)
             net = Workload(parameters)

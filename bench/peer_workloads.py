@@ -23,6 +23,28 @@ SIZES = {
     "norm": (1024, 128, 8192, 65_536, 262_144),
     "lenet": (16, 1),
     "resnet": (1, 8),
+    # one operator each, as eager programs call them: elements
+    "eager_softmax": (1 << 20, 640),
+    "eager_layer_norm": (1 << 20, 1024),
+    "eager_gelu": (1 << 20, 1000),
+    "eager_sigmoid": (1 << 20,),
+    "eager_exp": (1 << 20,),
+    "eager_transpose": (1 << 20,),
+    "eager_batch_norm": (8 * 64 * 56 * 56,),
+    "eager_pool": (8 * 64 * 56 * 56,),
+    "eager_dense": (16 * 512,),
+    "eager_add": (100, 1 << 20),
+    "eager_chain": (100,),
+}
+#: what `--workload eager` stands for; on a CPU the column "eager" is what counts
+SUITES = {"eager": tuple(name for name in SIZES if name.startswith("eager_"))}
+_SHAPES = {
+    "eager_softmax": {1 << 20: (1024, 1024), 640: (64, 10)},
+    "eager_layer_norm": {1 << 20: (1024, 1024), 1024: (16, 64)},
+    "eager_transpose": {1 << 20: (1024, 1024)},
+    "eager_batch_norm": {8 * 64 * 56 * 56: (8, 64, 56, 56)},
+    "eager_pool": {8 * 64 * 56 * 56: (8, 64, 56, 56)},
+    "eager_dense": {16 * 512: (16, 512)},
 }
 TITLES = {
     "normalise": "relu((x-mean)*scale*gamma+beta), 1,024 columns, float32; rows",
@@ -31,6 +53,9 @@ TITLES = {
     "norm": "LayerNorm, then GELU, of {elements} Mi elements, float32; length of a row",
     "lenet": "LeNet of the tutorial, 28 x 28, float32; batch of",
     "resnet": "Stem and three residual blocks of 32 and 64 channels, 64 x 64, float32; batch of",
+    **{name: f"One operator, {name[6:]}, float32; elements" for name in SUITES["eager"]},
+    "eager_chain": "Ten small operators in a row, float32; elements",
+    "eager_dense": "Dense layer of 512 to 256, float32; elements of a batch of 16",
 }
 _CONVOLUTIONS = [(32, 3, 3), (32, 32, 3), (32, 32, 3), (32, 32, 3), (32, 32, 3), (64, 32, 3), (64, 64, 3), (64, 32, 1)]
 
@@ -46,6 +71,13 @@ def data(workload, size):
     def weight(*shape):
         return draw(*shape) * np.float32(np.prod(shape[1:]) ** -0.5)
 
+    if workload in SUITES["eager"]:
+        x = draw(*_SHAPES.get(workload, {}).get(size, (size,)))
+        if workload == "eager_layer_norm":
+            return x, [draw(x.shape[1]), draw(x.shape[1])]
+        if workload == "eager_batch_norm":
+            return x, [1 + abs(draw(64)), draw(64), draw(64), 1 + abs(draw(64))]
+        return x, [weight(256, 512), draw(256)] if workload == "eager_dense" else []
     if workload == "normalise":
         return draw(size, 1024), [draw(1, 1024) for _ in range(4)]
     if workload == "gelu":
@@ -96,7 +128,26 @@ def resnet(o, x):
     return h
 
 
+def ten(o, x):
+    y = o.relu((x + x) * 2 - x)
+    y = -(y / (x * x + 1)) + 1
+    return o.relu(y * x)
+
+
 FUNCTIONS = {f.__name__: f for f in (normalise, gelu, softmax, norm, lenet, resnet)}
+FUNCTIONS.update({
+    "eager_softmax": lambda o, x: o.softmax(x),
+    "eager_layer_norm": lambda o, x: o.layer_norm(x, 0, 1),
+    "eager_gelu": lambda o, x: o.gelu(x),
+    "eager_sigmoid": lambda o, x: o.sigmoid(x),
+    "eager_exp": lambda o, x: o.exp(x),
+    "eager_transpose": lambda o, x: o.transpose(x),
+    "eager_batch_norm": lambda o, x: o.batch_norm(x, 0),
+    "eager_pool": lambda o, x: o.pool(x),
+    "eager_dense": lambda o, x: o.linear(x, 0, 1),
+    "eager_add": lambda o, x: x + x,
+    "eager_chain": ten,
+})  # fmt: skip
 _BY_ROW = ("normalise", "softmax", "norm")  # whose rows stand for themselves
 _SMALLER = {"lenet": (10,), "resnet": (64, 32, 32)}  # results of one sample that are not of the input's shape
 
@@ -105,6 +156,7 @@ def bytes_moved(workload, size):
     """Bytes of input, parameters and result: what any program has to read and write."""
     x, parameters = data(workload, size)
     result = 4 * size * int(np.prod(_SMALLER[workload])) if workload in _SMALLER else x.nbytes
+    result = {"eager_pool": x.nbytes // 4, "eager_dense": 4 * 16 * 256}.get(workload, result)
     return x.nbytes + sum(p.nbytes for p in parameters) + result
 
 
@@ -142,6 +194,15 @@ class ArrayOperators(Parameters):
     def __init__(self, parameters, xp, erf):
         Parameters.__init__(self, parameters)
         self.xp, self.erf = xp, erf
+
+    def sigmoid(self, x):
+        return 1 / (1 + self.xp.exp(-x))
+
+    def exp(self, x):
+        return self.xp.exp(x)
+
+    def transpose(self, x):
+        return self.xp.ascontiguousarray(x.T)
 
     def relu(self, x):
         return self.xp.maximum(x, 0)
@@ -201,6 +262,15 @@ class GluonOperators(Parameters):
     def multiply(self, x, k):
         return self.F.broadcast_mul(x, self.parameter(k))
 
+    def sigmoid(self, x):
+        return self.F.sigmoid(x)
+
+    def exp(self, x):
+        return self.F.exp(x)
+
+    def transpose(self, x):
+        return self.F.transpose(x)
+
     def relu(self, x):
         return self.F.relu(x)
 
@@ -247,6 +317,15 @@ class TorchOperators(Parameters):
         Parameters.__init__(self, parameters)
         self.torch, self.functional = torch, torch.nn.functional
 
+    def sigmoid(self, x):
+        return self.torch.sigmoid(x)
+
+    def exp(self, x):
+        return self.torch.exp(x)
+
+    def transpose(self, x):
+        return x.t().contiguous()
+
     def relu(self, x):
         return self.torch.relu(x)
 
@@ -285,6 +364,9 @@ class JaxOperators(ArrayOperators):
         ArrayOperators.__init__(self, parameters, jax.numpy, jax.scipy.special.erf)
         self.jax = jax
 
+    def transpose(self, x):
+        return x.T
+
     def softmax(self, x):
         return self.jax.nn.softmax(x)
 
@@ -315,6 +397,15 @@ class TensorflowOperators(Parameters):
                 w = p.reshape(len(p), 16, 5, 5).transpose(0, 2, 3, 1).reshape(len(p), -1) if k == 4 else p
                 made[k] = w.T
         Parameters.__init__(self, [tf.Variable(np.ascontiguousarray(p), trainable=False) for p in made])
+
+    def sigmoid(self, x):
+        return self.tf.sigmoid(x)
+
+    def exp(self, x):
+        return self.tf.exp(x)
+
+    def transpose(self, x):
+        return self.tf.transpose(x)
 
     def relu(self, x):
         return self.tf.nn.relu(x)

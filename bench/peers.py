@@ -13,7 +13,7 @@ before the next call. On a GPU both are measured: with that wait (latency) and w
 The limit is a copy of as many bytes as a program has to read and write. What has used up ``--limit`` takes part
 in no further round of a case. Of arrays beyond 2^26 elements each library's fastest ways alone are measured.
 
-The workload ``first`` is another measurement: bench/peer_first.py times first calls in new processes, in an empty
+The workload ``eager`` is a suite: single operators, called as programs without blocks do. The workload ``first`` is another measurement: bench/peer_first.py times first calls in new processes, in an empty
 cache folder and in a filled one, in at most two rounds.
 
 ``--out`` writes peers-DATE-PROCESSOR.json and .md there, after every case.
@@ -313,7 +313,7 @@ def case_of(text: str) -> tuple[str, int]:
 def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("pythons", nargs="*", metavar="PYTHON")
-    parser.add_argument("--workload", choices=[*SIZES, FIRST, "all"], default=["all"], nargs="+")
+    parser.add_argument("--workload", choices=[*SIZES, *workloads.SUITES, FIRST, "all"], default=["all"], nargs="+")
     parser.add_argument("--device", choices=["cpu", "gpu"], default="cpu")
     parser.add_argument("--size", type=int, nargs="+", metavar="N", help="of the workloads' sizes these only")
     parser.add_argument(
@@ -363,6 +363,7 @@ def main() -> int:
     }
     files: list[Path] = []
     wanted = [*SIZES, FIRST] if "all" in options.workload else options.workload
+    wanted = [name for w in wanted for name in workloads.SUITES.get(w, (w,))]
     wanted = [] if options.case else wanted
     try:
         for workload, size in options.case or sized(wanted, options.quick, options.size):

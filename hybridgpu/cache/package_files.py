@@ -144,7 +144,7 @@ def _hash_all(notes: HashStore | None) -> dict[str, str]:
         modules = [(f"{package}{os.sep}core", name) for name in ("dtypes.py", "dataclass.py")]
         runtime = [
             (f"{package}{os.sep}runtime", name)
-            for name in ("compilation.py", "recorded_program.py", "optimizer_programs.py")
+            for name in ("compilation.py", "recorded_program.py", "optimizer_programs.py", "eager_kernels.py")
         ]
         texts = [(_folder("kernels"), ".h"), (_folder("templates"), ".j2")]
         (kernels, own), files = _hash([texts, [*folders, *modules, *runtime]], notes, _record)

@@ -87,7 +87,7 @@ def _seconds(node: Node, device: str, strided: bool = True) -> float:
     if family == "loop":
         body: Graph = node.params["body"]
         inside = sum(_seconds(n, device) for n in body.nodes if n.prim.family != "leaf")
-        return node.params["length"] * (inside + 3 * call)
+        return float(node.params["length"] * (inside + 3 * call))
     if family == "contract":
         return call + _multiply_adds(node) * _DOT
     if family == "conv":

@@ -42,7 +42,7 @@ def plan_of(
         general: makes the call in the usual way, recorded or not; where there is not enough memory, it tells of it.
         operator: (record, attributes), for the recorded call.
     """
-    run = function.prepared(device)
+    run: Any = function.prepared(device)
     count, results = len(function.graph.inputs), range(len(function.graph.outputs))
     parameters = ", ".join(f"x{k}" for k in range(count))
     types = [array_type(n.shape, n.dtype.np, ctx) for n in function.graph.outputs[:visible]]

@@ -74,6 +74,7 @@ SETTINGS = {
     "HYBRIDGPU_GRAPH_KERNELS": None, "HYBRIDGPU_CUDA_GRAPHS": None,
     "HYBRIDGPU_CACHE_SIZE": "is no number of bytes", "HYBRIDGPU_CXX": "is no compiler that works",
     "HYBRIDGPU_CACHE": "Invalid Input", "HYBRIDGPU_FUSED_UPDATES": "Invalid Input", "HYBRIDGPU_NUMERIC": "Invalid Input",
+    "HYBRIDGPU_EAGER_KERNELS": "Invalid Input",
     "HYBRIDGPU_TF32": "Invalid Input", "HYBRIDGPU_VERIFY": "Invalid Input",
     "HYBRIDGPU_DISABLE_PASSES": "Invalid Input",
 }  # fmt: skip

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from ..backends.devices import HostDevice
 from ..backends.library import as_function
 from ..compiler.interpreter_cost import pays_to_compile
 from ..compiler.passes.canonicalize.simplify import simplify
@@ -38,5 +39,5 @@ def runner(graph: Graph, device: Device) -> Callable[..., list[Any]]:
 def _wants_kernel(graph: Graph, device: Device) -> bool:
     wanted = eager_kernels()
     if wanted == "auto":
-        return pays_to_compile(graph, "cpu" if device.library is None else "cuda")
+        return pays_to_compile(graph, "cpu" if isinstance(device, HostDevice) else "cuda")
     return wanted == "always"

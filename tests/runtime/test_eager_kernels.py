@@ -199,3 +199,19 @@ def test_a_word_that_is_none(monkeypatch):
     monkeypatch.setenv("HYBRIDGPU_EAGER_KERNELS", "sometimes")
     with pytest.raises(mx.MXNetError, match="HYBRIDGPU_EAGER_KERNELS"):
         nd.softmax(nd.array(X))
+
+
+def test_a_composite_on_a_gpu_is_one_kernel(cuda_driver):
+    x = nd.array(X, ctx=mx.gpu(0))
+    x.attach_grad()
+    before = len(mx.compile_report().events)
+    for _ in range(2):
+        with autograd.record():
+            y = nd.softmax(x)
+        y.backward(nd.array(X, ctx=mx.gpu(0)))
+    made = mx.compile_report().events[before:]
+    assert [(e.target, e.kernels) for e in made] == [("cuda", 1)] * 2
+    exact = np.exp(X - X.max(1, keepdims=True))
+    exact /= exact.sum(1, keepdims=True)
+    np.testing.assert_allclose(y.asnumpy(), exact, 1e-5, 1e-7)
+    np.testing.assert_allclose(x.grad.asnumpy(), exact * (X - (X * exact).sum(1, keepdims=True)), 1e-4, 1e-6)

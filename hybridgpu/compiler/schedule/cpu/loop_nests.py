@@ -26,6 +26,7 @@ from ..index_set_splitting import bit_copies, breakpoints, restrict
 from ..kernel import CWriter, Statement, TemplateFields, address
 from ..scalar import Scalar, ScalarProgram, is_combine
 from ..transpose_tiling import Tiling, choose_tiling, tiling_of_axes
+from .rolled_loops import rolled
 
 __all__ = [
     "PREFETCH_BYTES",
@@ -157,7 +158,8 @@ class LoopFields(TemplateFields):
         return self._chosen(self.states.lines, self.states.nontemporal)
 
     def _chosen(self, lines: Sequence[Line], nontemporal: Sequence[Line] | None) -> Sequence[Line]:
-        return lines if nontemporal is None or any(p.aliased for p in self.pointers) else nontemporal
+        plain = nontemporal is None or any(p.aliased for p in self.pointers)
+        return rolled(lines if plain or nontemporal is None else nontemporal, self.pointers)
 
 
 class TooManyStatements(Exception):

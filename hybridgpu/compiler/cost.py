@@ -89,7 +89,7 @@ def cpu_kernel_seconds(target: Target, nbytes: float, nodes: Iterable[Node]) -> 
             products += node_operations(node)
         else:
             operations += node_operations(node)
-    arithmetic = operations * cpu.op_seconds + products * cpu.product_op_seconds
+    arithmetic = operations * cpu.long_op_seconds + products * cpu.product_op_seconds
     return max(nbytes * cpu.seconds_a_byte(nbytes), arithmetic)
 
 

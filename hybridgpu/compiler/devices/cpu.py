@@ -30,11 +30,18 @@ class CpuConstants(DeviceConstants):
 
     op_seconds: float = constant(3e-11, "s", "a scalar operation of a fused kernel, vectorised", _MEASURED, True)
     byte_seconds: float = constant(2.5e-11, "s/byte", "a byte to or from memory", _MEASURED, True)
-    product_op_seconds: float = constant(
+    long_op_seconds: float = constant(
         1.2e-11,
         "s",
+        "a scalar operation of a fused kernel that computes much, such as a softmax",
+        "measured on one core of an EPYC (Zen 5): softmax of 4096 by 1024 and a chain of functions",
+        True,
+    )
+    product_op_seconds: float = constant(
+        5e-12,
+        "s",
         "a scalar operation of a convolution or product",
-        "measured: convolutions of ResNet-18, Zen 5",
+        "measured: a residual block of ResNet-18, Zen 5",
         True,
     )
     chunk_seconds: float = constant(

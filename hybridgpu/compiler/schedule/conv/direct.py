@@ -55,8 +55,8 @@ _MAX_TAPS = 4096  #: elements of a channel's kernel (CPU)
 _THREADS = 128  #: of a block
 _MAX_LINE_REGISTERS = 16  #: elements of a line that a thread has at hand
 _UNITS = 64  #: units of a sample that a convolution has at least, if it has so many channels (CPU), …
-_SLICE_CHANNELS = 16  #: … of so many of which a unit is one, twice as many where a copy is used for less than …
-_SLICE_TAPS = 5  #: … so many elements of a window
+_CHUNKS = 32  #: … and chunks of a step: where there are more, these share few bands
+_SLICE_CHANNELS = 16  #: … of so many of which a unit is one, or of twice as many where it copies its band
 _MIN_DYNAMIC_CHANNELS = 128  #: channels whose number may be an argument: fewer are faster as a loop of known length
 
 
@@ -411,7 +411,7 @@ def _band_loops(
         # a last band that reaches back over the one before computes elements again
         computes_once=shape.result[1] % band.rows == 0 and shape.result[2] % band.columns == 0,
         # where there are bands enough, a chunk copies none that another one copies, too
-        chunk_multiple=slices if units // slices >= _UNITS else 1,
+        chunk_multiple=max(n for n in range(1, slices + 1) if slices % n == 0 and (n == 1 or units // n >= _CHUNKS)),
     )
 
 
@@ -420,8 +420,7 @@ def _slices(shape: ConvShape, band: Band, bands: int) -> int:
 
     Each makes the copy of its band anew if it is the first of a chunk, so that it should compute much of that.
     """
-    cheap = band.direct or len(band.taps) >= _SLICE_TAPS
-    most = shape.outputs // (_SLICE_CHANNELS if cheap else 2 * _SLICE_CHANNELS)
+    most = shape.outputs // (_SLICE_CHANNELS if band.direct else 2 * _SLICE_CHANNELS)
     return max(1, min(-(-_UNITS // bands), most))
 
 

@@ -16,7 +16,7 @@ from ..kernel import Kernel
 __all__ = ["CHUNK_ROWS", "chunk_size", "one_thread_seconds"]
 
 CHUNK_ROWS = "chunk_rows"  #: the parameter of a kernel that runs its chunks itself
-_MOST_CHUNKS = 256  #: of a step: four for each of 64 cores
+_MOST_CHUNKS = 128  #: of a step: two for each of 64 cores
 
 
 def chunk_size(kernel: Kernel, target: Target) -> int:

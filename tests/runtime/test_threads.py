@@ -66,7 +66,7 @@ KINDS = {
     "volumes": (lambda: initialized(nn.Conv3D(9, 3, in_channels=6)), (2, 6, 9, 10, 11)),
     "convolution_of_made": (
         lambda: initialized(chain(Function(lambda F, x: F.exp(x)), nn.Conv2D(64, 3, padding=1, in_channels=24))),
-        (1, 24, 28, 28),
+        (1, 24, 56, 56),
     ),
     "dense": (lambda: initialized(nn.Dense(70, in_units=300)), (331, 300)),
     "dense_of_one": (lambda: initialized(nn.Dense(1003, in_units=512)), (1, 512)),

@@ -56,7 +56,7 @@ _THREADS = 128  #: of a block
 _MAX_LINE_REGISTERS = 16  #: elements of a line that a thread has at hand
 _UNITS = 64  #: units of a sample that a convolution has at least, if it has so many channels (CPU), …
 _CHUNKS = 32  #: … and chunks of a step: where there are more, these share few bands
-_SLICE_CHANNELS = 16  #: … of so many of which a unit is one, or of twice as many where it copies its band
+_SLICE_CHANNELS = 16  #: … of so many of which a unit is one, or of four times as many where it copies its band
 _MIN_DYNAMIC_CHANNELS = 128  #: channels whose number may be an argument: fewer are faster as a loop of known length
 
 
@@ -420,7 +420,7 @@ def _slices(shape: ConvShape, band: Band, bands: int) -> int:
 
     Each makes the copy of its band anew if it is the first of a chunk, so that it should compute much of that.
     """
-    most = shape.outputs // (_SLICE_CHANNELS if band.direct else 2 * _SLICE_CHANNELS)
+    most = shape.outputs // (_SLICE_CHANNELS if band.direct else 4 * _SLICE_CHANNELS)
     return max(1, min(-(-_UNITS // bands), most))
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Literal
 
 from ..core.dataclass import dataclass
 from ..core.dtypes import f32
+from .ir.dims import nominal
 from .passes.materialize import SCATTERS, matrix_strides
 
 if TYPE_CHECKING:
@@ -182,7 +183,7 @@ def _select_conv_of_gpu(node: Node, shape: ConvShape | None, most: int) -> Selec
         return Selection("library", "it multiplies nothing")
     if not node.dtype.is_float:
         return Selection("library", "no floating point numbers")
-    if shape.work > most:
+    if nominal(shape.work) > most:
         return Selection("library", f"{shape.work:,} multiplications, more than {most:,}")
     return Selection("conv", f"direct kernel: {shape.work:,} multiplications, at most {most:,}")
 
@@ -206,7 +207,7 @@ def _select_conv_of_cpu(node: Node, shape: ConvShape | None, cpu: CpuConstants) 
         zeros = prod(shape.base)
         useful = band.utilization / zeros
         if (
-            shape.work / useful <= cpu.wasteful_conv_ops
+            nominal(shape.work) / useful <= cpu.wasteful_conv_ops
             or useful >= _MIN_UTILIZATION
             or (zeros > 1 and shape.inputs <= _THIN_CHANNELS and useful >= _MIN_THIN_UTILIZATION)
         ):

@@ -5,6 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
+from .ir.dims import Dim, nominal
+from .ir.types import TensorType, tensor_type
+
 __all__ = [
     "MAX_SPLIT_PARTS",
     "MIN_DYNAMIC_EXTENT",
@@ -15,6 +18,9 @@ __all__ = [
     "bucket_scale",
     "length_bucket",
     "next_power_of_two",
+    "symbolic_type",
+    "with_dims",
+    "worth_argument",
 ]
 
 MIN_DYNAMIC_EXTENT = 5  #: turns of a loop whose number is better an argument: compilers write shorter loops out
@@ -22,7 +28,14 @@ MIN_SPLIT_EXTENT = 32  #: turns of an inner loop that is not cut into pieces if 
 MAX_SPLIT_PARTS = 12  #: CUDA: parts that a kernel is cut into where the operands of concats meet
 MIN_LANE_ROWS = 32  #: CPU: rows side by side, fewer of which are walked as they lie in memory
 _SMALLEST_BUCKET = 32  #: turns of an outermost loop that decide at least …
+_MIN_NOMINAL = 16  #: first extents that decide for others: loops over fewer may be written out
+_MAX_GROWTH = 4  #: times the first extent, up to which it decides
 _BUCKET_RATIO = 8  #: … and the factor from one such number to the next
+
+
+def worth_argument(extent: int) -> bool:
+    """Whether a loop's extent, or a number that follows from it, may be an argument rather than a literal."""
+    return nominal(extent) >= MIN_DYNAMIC_EXTENT
 
 
 def next_power_of_two(extent: int) -> int:
@@ -36,6 +49,7 @@ def bucket(turns: int) -> int:
     So batches of most sizes, and what is left over at the end of an epoch, have the same kernels. A power of two and
     a little more are alike.
     """
+    turns = nominal(turns)
     if turns < MIN_DYNAMIC_EXTENT:
         return turns
     counted = _SMALLEST_BUCKET
@@ -49,14 +63,15 @@ def bucket_scale(shape: Sequence[int]) -> float:
 
     Vectors decide as they are: mostly they hold a number for each feature, not for each example of a batch.
     """
-    return bucket(shape[0]) / shape[0] if len(shape) > 1 and shape[0] else 1.0
+    return bucket(shape[0]) / nominal(shape[0]) if len(shape) > 1 and shape[0] else 1.0
 
 
 def bucket_bytes(shape: Sequence[int], nbytes: int, batches: Collection[int]) -> int:
     """The bytes that an array of ``nbytes`` has at the size of its bucket, if its first extent is one of ``batches``."""
+    nbytes = nominal(nbytes)
     if len(shape) < 2 or not shape[0] or shape[0] not in batches:
         return nbytes
-    return nbytes // shape[0] * bucket(shape[0])
+    return nbytes // nominal(shape[0]) * bucket(shape[0])
 
 
 def length_bucket(terms: int, least: int = 64) -> int:
@@ -64,5 +79,35 @@ def length_bucket(terms: int, least: int = 64) -> int:
 
     Each stands for lengths up to one and a half times as many, so that a power of two and a little more are of one class.
     """
+    terms = max(terms, nominal(terms))  # of what is kept on chip there is room for the rest
     bits = max(-(-2 * terms // 3) - 1, least - 1).bit_length()
     return 1 << (bits + bits % 2)
+
+
+def symbolic_type(plain: TensorType, first: TensorType) -> TensorType:
+    """A type whose axes are dimensions where it differs from that of the ``first`` signature, see ir/dims.py."""
+    return plain if plain is first else tensor_type(with_dims(plain.shape, first.shape), plain.dtype)
+
+
+def with_dims(shape: Sequence[int], first: Sequence[int]) -> tuple[int, ...]:
+    """``shape`` with the axes as dimensions that were of another extent at first.
+
+    Extents of 0 and 1 are none: their loops vanish, and what is the same along such an axis is stored once.
+    """
+    if len(shape) != len(first):
+        return tuple(shape)
+    return tuple(
+        Dim(n, _nominal_extent(n, at_first)) if n != at_first and n > 1 else n
+        for n, at_first in zip(shape, first, strict=True)
+    )
+
+
+def _nominal_extent(n: int, first: int) -> int:
+    """The extent that decides for a dimension of ``n``: the first one, but its bucket for what is far larger.
+
+    So the rest of an epoch has the kernels of all batches, and a large batch does not have those of a first call with one
+    example. An extent so short that its loops are literals decides for none.
+    """
+    usual = first if first >= _MIN_NOMINAL else _SMALLEST_BUCKET
+    found = usual if n <= _MAX_GROWTH * max(usual, _SMALLEST_BUCKET) else bucket(n)
+    return found if found != n else n + 1  # equal numbers would be taken for ones that do not change

@@ -43,6 +43,7 @@ from .reports.events import modules_compiled
 from .reports.explain import Explanation, LibraryCall, RecordedExplanation, StagedExplanation
 
 if TYPE_CHECKING:
+    from ..compiler.ir.types import TensorType
     from ..compiler.target import Target
     from ..tracing import TracedGraph
 
@@ -113,6 +114,8 @@ class CachedOp:
             self.partitioned = PartitionedGraph(symbol, self._stage)
         self.last_signature: tuple[list[ArrayType], bool] | None = None
         self._changes: dict[str, int] = {}
+        #: of the first signature: what differs from it later is symbolic
+        self._first_types: Sequence[TensorType] = ()
         self._count = 0
         self._modules = self._compiled = 0
         self._warned = False
@@ -181,13 +184,19 @@ class CachedOp:
         wanted = tuple(_wanted(x) for x in inputs)
 
         def make(target: Target | None, reason: str, interpreted: bool = False) -> RecordedProgram:
-            plain = [t.tensor for t in types]
+            plain, first = self._with_first(types)
             options = (self.fixed, self.name, reason, self._structure, self.numeric, interpreted)
-            found = recorded_program(self.symbol, plain, training, wanted, ctx, *options, target=target)
+            found = recorded_program(self.symbol, plain, training, wanted, ctx, *options, target=target, first=first)
             return found.in_mode(self.mode)
 
         made: RecordedProgram = self.get_or_compile(wanted, types, training, ctx, make, wait)
         return made
+
+    def _with_first(self, types: list[ArrayType]) -> tuple[list[TensorType], Sequence[TensorType]]:
+        """The types without devices, and those of the first signature."""
+        plain = [t.tensor for t in types]
+        self._first_types = self._first_types or plain
+        return plain, self._first_types
 
     def get_or_compile(
         self,
@@ -226,9 +235,9 @@ class CachedOp:
         constant: frozenset[int] = frozenset() if training else self.fixed - self.exported_params
 
         def make(target: Target | None, reason: str, interpreted: bool = False) -> Compiled:
-            plain = [t.tensor for t in types]
+            plain, first = self._with_first(types)
             options = (self.fixed, self.name, reason, self._structure, self.numeric, interpreted, constant)
-            return compiled(self.symbol, plain, training, ctx, *options, target=target).in_mode(self.mode)
+            return compiled(self.symbol, plain, training, ctx, *options, target=target, first=first).in_mode(self.mode)
 
         found: Compiled = self.get_or_compile(constant, types, training, ctx, make, wait)
         self.last_call = LastCall(types, training, found)

@@ -12,7 +12,7 @@ import hashlib
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from typing import TYPE_CHECKING, Any
 
 from ..backends.base import Backend, Loaded, Mode, NotBuiltError, this_thread
@@ -25,9 +25,11 @@ from ..backends.worker_thread import ThreadCall
 from ..backends.write_tracking import assign
 from ..cache.disk_cache import default_store
 from ..cache.package_files import sources_hash
+from ..compiler.ir.dims import symbolic, symbolic_dims
 from ..compiler.ir.graph import Graph
 from ..compiler.ir.types import TensorType, tensor_type
 from ..compiler.program import VERSION, LibraryStep, Program
+from ..compiler.size_buckets import symbolic_type
 from ..compiler.target import CPU, Target
 from ..context import Context
 from ..core.dtypes import from_short
@@ -46,7 +48,21 @@ from .reports.events import CompileEvent, Dumper, record
 if TYPE_CHECKING:
     from ..symbol.lowering import Structure
 
-__all__ = ["Compilation", "Compiled", "compiled", "compiler_key", "interpret", "store_key", "target_of"]
+__all__ = [
+    "ChangedTypes",
+    "Compilation",
+    "Compiled",
+    "changed_types",
+    "compiled",
+    "compiler_key",
+    "interpret",
+    "store_key",
+    "symbolic_types",
+    "target_of",
+]
+
+#: position -> type at the first signature, of the inputs whose shape differs from it
+ChangedTypes = tuple[tuple[int, TensorType], ...]
 
 
 _NAMELESS = NameTable()
@@ -174,6 +190,7 @@ def compiled(
     interpreted: bool = False,
     constant: frozenset[int] = frozenset(),
     target: Target | None = None,
+    first: Sequence[TensorType] = (),
 ) -> Compiled:
     """The program of ``symbol`` for input types in ``list_inputs`` order.
 
@@ -185,6 +202,7 @@ def compiled(
         interpreted: nothing is compiled, operators run one by one.
         constant: positions of fixed inputs whose values rarely change; what depends on them alone may be kept.
         target: what it is compiled for, as :func:`target_of` gives it; None for calls in no special mode from now on.
+        first: the types of the first signature, by which it is decided what is symbolic; none for the first itself.
     """
     from ..symbol.lowering import mutations
     from ..symbol.lowering import structure as structure_of
@@ -196,7 +214,8 @@ def compiled(
     # the device by identity (a Compiled holds it): kernels of one GPU do not run on another of the same kind
     target = target or target_of(device)
     compiler = compiler_key(backend, target)
-    key = (shape.hash, tuple(types), training, fixed, constant, numeric, compiler, is_np_shape(), id(device))
+    dims = () if interpreted or backend is None else changed_types(types, first, fixed)
+    key = (shape.hash, tuple(types), training, fixed, constant, numeric, compiler, is_np_shape(), dims, id(device))
     names = shape.table(name)
     found = _memory.get(key)
     if found is not None:
@@ -209,7 +228,7 @@ def compiled(
 
         if dumper.folder is not None:
             dumper.write("00_symbol.json", symbol.tojson())
-        named = dict(zip(symbol.list_inputs(), types, strict=True))
+        named = dict(zip(symbol.list_inputs(), symbolic_types(types, dims), strict=True))
         return lower_symbol(symbol, named, training, name, writes, shared=True)
 
     if interpreted:
@@ -219,16 +238,38 @@ def compiled(
     with _building:
         found = _memory.get(key)
         if found is None:
-            identity, own = repr(key[:8]), list(types)
-            with Compilation(
-                lower, own, device, fixed, name, reason, identity, numeric, constant, names=names, target=target
-            ) as job:
+            identity, own = repr(key[:9]), list(types)
+            with (
+                symbolic_dims() if dims else nullcontext(),
+                Compilation(
+                    lower, own, device, fixed, name, reason, identity, numeric, constant, names=names, target=target
+                ) as job,
+            ):
                 found = job.finish()
             found.writes = tuple(w.position for w in writes)
             if len(_memory) >= LIMIT:  # the oldest goes; whoever uses it keeps it
                 del _memory[next(iter(_memory))]
             _memory[key] = found.named(_NAMELESS)
     return found.named(names)
+
+
+def changed_types(types: Sequence[TensorType], first: Sequence[TensorType], fixed: frozenset[int]) -> ChangedTypes:
+    """The inputs, parameters aside, that have other extents than at the first signature, with their type there."""
+    if len(first) != len(types):
+        return ()
+    return tuple(
+        (k, old)
+        for k, (t, old) in enumerate(zip(types, first, strict=True))
+        if t is not old and k not in fixed and t.ndim == old.ndim
+    )
+
+
+def symbolic_types(types: Sequence[TensorType], changed: ChangedTypes) -> list[TensorType]:
+    """The types with symbolic dimensions where they have changed, for :func:`~hybridgpu.compiler.ir.dims.symbolic_dims`."""
+    found = list(types)
+    for k, first in changed:
+        found[k] = symbolic_type(found[k], first)
+    return found
 
 
 def target_of(device: Device, mode: Mode = Mode.EAGER_ALLOC) -> Target | None:
@@ -336,8 +377,9 @@ class Compilation:
             seen = dumper if dumper.folder else None
             graph = self._lower(dumper)
             program = compile_graph(graph, target, self._fixed, seen, self._constant, self._donated)
-            store.put("program", key, program.to_bytes())
-            self._program = program
+            data = program.to_bytes()
+            store.put("program", key, data)
+            self._program = Program.from_bytes(data) if symbolic[0] else program  # (dimensions are plain numbers there)
 
     def start(self) -> None:
         """Begin to compile what is planned, beside what this thread does until it calls :meth:`finish`."""

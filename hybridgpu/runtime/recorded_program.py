@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from operator import is_
 from typing import Any, NamedTuple
 
@@ -17,6 +18,7 @@ from ..backends.base import Mode
 from ..backends.devices import Device, device_of
 from ..backends.write_tracking import assign
 from ..cache.disk_cache import default_store
+from ..compiler.ir.dims import symbolic_dims
 from ..compiler.ir.graph import Graph, Node, reachable
 from ..compiler.ir.types import TensorType
 from ..compiler.passes.differentiate import Derivative, differentiate, residuals
@@ -32,7 +34,18 @@ from ..ndarray.versions import Reader, latest
 from ..symbol.lowering import Structure, backward_mutations, lower_symbol, mutations
 from ..symbol.symbol import Symbol
 from ..util import is_np_shape
-from .compilation import LIMIT, Compilation, Compiled, compiler_key, interpret, store_key, target_of
+from .compilation import (
+    LIMIT,
+    ChangedTypes,
+    Compilation,
+    Compiled,
+    changed_types,
+    compiler_key,
+    interpret,
+    store_key,
+    symbolic_types,
+    target_of,
+)
 from .dispatch.backward import BackwardTemplate, sweep
 from .operator_gradients import OperatorFunctions
 from .reports.events import Dumper
@@ -63,8 +76,16 @@ class RecordedProgram:
             takes their old values.
     """
 
-    def __init__(self, symbol: Symbol, types: list[TensorType], training: bool, wanted: tuple[bool, ...]) -> None:
+    def __init__(
+        self,
+        symbol: Symbol,
+        types: list[TensorType],
+        training: bool,
+        wanted: tuple[bool, ...],
+        changed: ChangedTypes = (),
+    ) -> None:
         self.symbol, self.types, self.training, self.wanted = symbol, types, training, wanted
+        self._changed = changed  # from the first signature
         self.backward_writes = [
             StateWrite(m.position, m.keep, m.needs) for m in backward_mutations(symbol, training, wanted)
         ]
@@ -100,7 +121,7 @@ class RecordedProgram:
         """The same programs as those of another graph of this structure."""
         other = copy.copy(self)
         other.symbol = symbol
-        other._graph, other._operators, other._residual_nodes = None, None, ()
+        other._graph, other._operators, other._residual_nodes, other._changed = None, None, (), ()
         other.forward = self.forward.named(names)
         other.backward = None if self.backward is None else self.backward.named(names)
         return other
@@ -108,7 +129,7 @@ class RecordedProgram:
     def graph(self) -> Graph:
         """The graph of the heads and the writes."""
         if self._graph is None:
-            named = dict(zip(self.symbol.list_inputs(), self.types, strict=True))
+            named = dict(zip(self.symbol.list_inputs(), symbolic_types(self.types, self._changed), strict=True))
             writes = [
                 *backward_mutations(self.symbol, self.training, self.wanted),
                 *mutations(self.symbol, self.training, recorded=True),
@@ -353,19 +374,21 @@ def recorded_program(
     numeric: str | None = None,
     interpreted: bool = False,
     target: Target | None = None,
+    first: Sequence[TensorType] = (),
 ) -> RecordedProgram:
     """The forward and backward programs of ``symbol`` for input types in ``list_inputs`` order.
 
     Args:
         wanted: for each input, whether its gradient may be asked for.
-        fixed, name, reason, structure, numeric, interpreted, target: as for ``compiled``.
+        fixed, name, reason, structure, numeric, interpreted, target, first: as for ``compiled``.
     """
     device = device_of(ctx)
     backend = device.backend()
     target = target or target_of(device)
     compiler = compiler_key(backend, target)
     numeric = numeric_mode(numeric)
-    key = (structure.hash, tuple(types), training, wanted, fixed, numeric, compiler, is_np_shape(), id(device))
+    dims = () if interpreted or backend is None else changed_types(types, first, fixed)
+    key = (structure.hash, tuple(types), training, wanted, fixed, numeric, compiler, is_np_shape(), dims, id(device))
     names = structure.table(name)
     found = _memory.get(key)
     if found is None and interpreted:
@@ -376,8 +399,9 @@ def recorded_program(
         with _building:
             found = _memory.get(key)
             if found is None:
-                found = RecordedProgram(symbol, list(types), training, wanted)
-                found.make(device, fixed, names, reason, f"training {key[:8]!r}", numeric, target)
+                found = RecordedProgram(symbol, list(types), training, wanted, dims)
+                with symbolic_dims() if dims else nullcontext():
+                    found.make(device, fixed, names, reason, f"training {key[:9]!r}", numeric, target)
                 if len(_memory) >= LIMIT:
                     del _memory[next(iter(_memory))]
                 found = _memory[key] = found.of(_NOTHING, NameTable())

@@ -20,6 +20,7 @@ from hybridgpu.symbol.lowering import lower_symbol
 
 FIRST = 16
 OTHERS = (32, 17, 7)
+TAILS = (4, 3, 2, 100)  #: the last batch of an epoch, and one of another bucket
 
 
 class Attention(nn.HybridBlock):
@@ -297,7 +298,7 @@ def test_training_compiles_once(name, empty_store):
     net.hybridize()
     loss.hybridize()
     rng = np.random.default_rng(1)
-    for k, batch in enumerate((FIRST, *OTHERS)):
+    for k, batch in enumerate((FIRST, *OTHERS, *TAILS)):
         x = nd.array(rng.normal(size=(batch, *shape)).astype(np.float32))
         results = []
         for n in (other, net):

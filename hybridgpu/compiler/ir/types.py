@@ -11,8 +11,9 @@ import numpy as np
 from ...base import MXNetError
 from ...core.dataclass import dataclass
 from ...core.dtypes import DType
+from .dims import Dim, nominal_shape, symbolic
 
-__all__ = ["TensorType", "tensor_type"]
+__all__ = ["TensorType", "joint_type", "tensor_type"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,18 +76,30 @@ def _check_size(shape: tuple[int, ...], dtype: DType) -> None:
         )
 
 
-_TYPES: dict[tuple[tuple[int, ...], DType], TensorType] = {}
+_TYPES: dict[tuple[object, ...], TensorType] = {}
 
 
 def tensor_type(shape: tuple[int, ...], dtype: DType) -> TensorType:
     """The one TensorType of this shape and dtype (threads may call at once: setdefault is atomic).
 
+    Shapes whose dimensions are symbolic have types of their own, within :func:`~hybridgpu.compiler.ir.dims.symbolic_dims`.
+
     Raises:
         MXNetError: there can be no such array.
     """
-    key = (shape, dtype)
+    first = nominal_shape(shape) if symbolic[0] else None
+    key = (shape, dtype) if first is None else (shape, dtype, first)
     found = _TYPES.get(key)
     if found is not None:
         return found
     _check_size(shape, dtype)
-    return _TYPES.setdefault(key, TensorType(shape, dtype))
+    return _TYPES.setdefault(key, TensorType(tuple(map(int, shape)) if first is None else shape, dtype))
+
+
+def joint_type(x: TensorType, y: TensorType) -> TensorType | None:
+    """The type of two values that are of one type but for which dimensions are known to be symbolic; None of others."""
+    if x is y:
+        return x
+    if not symbolic[0] or x.dtype is not y.dtype or x.shape != y.shape:
+        return None
+    return tensor_type(tuple(b if type(b) is Dim else a for a, b in zip(x.shape, y.shape, strict=True)), x.dtype)

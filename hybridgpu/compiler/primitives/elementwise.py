@@ -14,7 +14,7 @@ from typing import Any
 
 from ...core.dtypes import DType, bool_, f32
 from ..ir.graph import NO_DERIVATIVE, Builder, Node, Params, Primitive
-from ..ir.types import TensorType, tensor_type
+from ..ir.types import TensorType, joint_type, tensor_type
 from . import special
 
 ROWS: list[Primitive] = []
@@ -26,7 +26,10 @@ def _same(types: Sequence[TensorType], params: Params) -> TensorType:
     first = types[0]
     for t in types:
         if t is not first:
-            raise TypeError(f"operands differ: {first!r} and {t!r}")
+            joint = joint_type(first, t)
+            if joint is None:
+                raise TypeError(f"operands differ: {first!r} and {t!r}")
+            first = joint
     return first
 
 
@@ -351,9 +354,10 @@ for _name, _np in (("isnan", "isnan"), ("isinf", "isinf"), ("isfinite", "isfinit
 
 def _infer_select(types: Sequence[TensorType], params: Params) -> TensorType:
     condition, x0, x1 = types
-    if condition.dtype is not bool_ or x0 is not x1 or condition.shape != x0.shape:
+    found = joint_type(x0, x1)
+    if condition.dtype is not bool_ or found is None or condition.shape != x0.shape:
         raise TypeError(f"select wants a bool and two equal types, not {condition!r}, {x0!r}, {x1!r}")
-    return x0
+    return found
 
 
 def _vjp_select(b: Builder, g: Node, y: Node, inputs: Sequence[Node], params: Params) -> Sequence[Node | None]:

@@ -26,7 +26,7 @@ from ...core.dataclass import dataclass
 from ...core.dtypes import DType, f64, from_short
 from ..body_passes import BODY_PASSES
 from ..ir.graph import RANDOM_STATE, Builder, Graph, Node, Params, Primitive, reachable
-from ..ir.types import TensorType, tensor_type
+from ..ir.types import TensorType, joint_type, tensor_type
 
 __all__ = ["ROWS", "inline", "loop", "run_loop"]
 
@@ -191,8 +191,8 @@ def _infer(types: Sequence[TensorType], params: Params) -> TensorType:
     fits = len(types) == len(inputs) and length >= 1 and len(outputs) >= m == len(params["stacked"])
     for k, (t, want) in enumerate(zip(types, inputs, strict=False)):
         whole = tensor_type((length, *want.shape), want.dtype) if k < n else want
-        fits = fits and t is whole
-    fits = fits and all(outputs[len(outputs) - m + j] is inputs[n + j] for j in range(m))
+        fits = fits and joint_type(t, whole) is not None
+    fits = fits and all(joint_type(outputs[len(outputs) - m + j], inputs[n + j]) is not None for j in range(m))
     guard = params["guard"]
     fits = fits and (guard < 0 or inputs[guard].size == 1) and guard < n + m
     if not fits:

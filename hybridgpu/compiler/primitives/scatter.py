@@ -10,7 +10,7 @@ import numpy as np
 
 from ...base import MXNetError
 from ..ir.graph import NO_DERIVATIVE, Builder, Node, Params, Primitive
-from ..ir.types import TensorType
+from ..ir.types import TensorType, joint_type
 from .gather import need_entries
 
 __all__ = ["ROWS"]
@@ -43,7 +43,7 @@ def _vjp_scatter_set(b: Builder, g: Node, y: Node, inputs: Sequence[Node], param
 
 
 def _infer_wrap(types: Sequence[TensorType], params: Params) -> TensorType:
-    if not types[0].dtype.is_integer or types[0] is not types[1]:
+    if not types[0].dtype.is_integer or joint_type(types[0], types[1]) is None:
         raise TypeError(f"wrap_index of {types[0]!r} by {types[1]!r}")
     return types[0]
 

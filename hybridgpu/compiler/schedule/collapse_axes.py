@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from math import prod
 
+from ..ir.dims import nominal
 from ..ir.indexing import Expr, Quotient, Remainder, Var, divide, modulo, of_var
 from ..passes.fuse.group import split_point
 from ..size_buckets import MIN_SPLIT_EXTENT
@@ -78,7 +79,7 @@ def _collapsed(program: ScalarProgram, variables: list[Var]) -> list[Var]:
     while k + 1 < len(variables):
         outer, inner = variables[k], variables[k + 1]
         tests = {c.expr for s in program.scalars for c in s.conditions if c.expr.terms == ((outer, 1),)}
-        points = prod(v.extent for v in variables[k:])
+        points = nominal(prod(v.extent for v in variables[k:]))
         few = not program.reduced and len(tests) <= MAX_CONDITIONS and points >= MIN_SPLIT_EXTENT * (2 * len(tests) + 1)
         moved = _shifted_row_loads(program, outer, inner) if tests and few else {}
         found = {moved.get(s, s.offset) for s in program.scalars if s.op == "load"}

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 from ...core.dataclass import dataclass
 from ..cost import seconds, separate_launch_seconds
 from ..devices.cpu import CpuConstants
+from ..ir.dims import nominal
 from ..ir.graph import Node
 from ..ir.indexing import Var
 from ..passes.fuse import FusionPlan, Group, Refusal
@@ -132,7 +133,7 @@ def _refusal(
     dearest = _PrologueCost(0.0, "", "")
     for n in stored:
         members, read = producer.backward_slice(n)
-        kept += seconds(target, n.type.nbytes) + _computing_seconds(members, read, n.size, target)
+        kept += seconds(target, nominal(n.type.nbytes)) + _computing_seconds(members, read, nominal(n.size), target)
     together: dict[Group, tuple[set[Node], set[Node]]] = {}
     for use in uses:
         members, read = producer.backward_slice(use.node)
@@ -148,8 +149,8 @@ def _refusal(
         price = _prologue_cost(producer, use, both, target)
         if price.times is None:
             return price.rule, price.reason
-        kept += seconds(target, use.node.type.nbytes)
-        joined += _computing_seconds(members, read, use.operand.size, target, price.times)
+        kept += seconds(target, nominal(use.node.type.nbytes))
+        joined += _computing_seconds(members, read, nominal(use.operand.size), target, price.times)
         dearest = max(dearest, price, key=lambda p: p.times or 0.0)
     if joined <= kept:
         return None
@@ -171,7 +172,7 @@ def _computing_seconds(members: list[Node], read: list[Node], size: int, target:
     """What it takes to compute ``size`` elements, each of them several ``times``; later ones read from a cache."""
     arrays = [n for n in read if n.prim.name == "input" or n.prim.family != "leaf"]
     arithmetic = sum(n.prim.cost for n in members) + target.device.product_load_ops * max(0, len(arrays) - 1)
-    nbytes = sum(min(n.type.nbytes, size * n.dtype.size) for n in arrays)
+    nbytes = sum(min(nominal(n.type.nbytes), size * n.dtype.size) for n in arrays)
     return seconds(target, nbytes, times * size * arithmetic)
 
 
@@ -216,7 +217,7 @@ def _panel_prologue_cost(producer: Group, use: _Use, dot: Node, both: bool, targ
             None, "panel", f"{label(use.node)} would be computed again for every panel of the other operand"
         )
     apart = strided_array(_computed_operand(producer, use, along))
-    if use.operand.ndim > 2 and use.operand.shape[-1] * use.operand.shape[-2] < _MIN_MATRIX_ELEMENTS:
+    if use.operand.ndim > 2 and nominal(use.operand.shape[-1] * use.operand.shape[-2]) < _MIN_MATRIX_ELEMENTS:
         return _PrologueCost(
             None, "order", f"matrices of so few elements of {label(use.node)} are computed better many at a time"
         )
@@ -231,7 +232,7 @@ def _panel_prologue_cost(producer: Group, use: _Use, dot: Node, both: bool, targ
 
 def _recompute_cost(use: _Use, times: float) -> _PrologueCost:
     """The price of an operand of which each element is computed so many ``times`` for each that the product has."""
-    every = times * use.operand.size / use.node.size  # one matrix may be that of a whole batch
+    every = times * nominal(use.operand.size) / nominal(use.node.size)  # one matrix may be that of a whole batch
     often = f"{every:.0f} times" if every >= 1.5 else "more than once"
     reason = f"{label(use.node)} would be computed {often} an element, which costs more than storing it"
     return _PrologueCost(times, "recompute", reason)
@@ -239,7 +240,7 @@ def _recompute_cost(use: _Use, times: float) -> _PrologueCost:
 
 def _panel_cost(use: _Use, times: float) -> _PrologueCost:
     """The price of an operand that is computed part after part, ``times`` in all."""
-    if times * use.operand.size > use.node.size:
+    if times * nominal(use.operand.size) > nominal(use.node.size):
         return replace(_recompute_cost(use, times), times=times * CpuConstants.panel_overhead)
     reason = f"{label(use.node)} has so much arithmetic that recomputing it here costs more than storing it"
     return _PrologueCost(CpuConstants.panel_overhead, "arithmetic", reason)
@@ -247,7 +248,7 @@ def _panel_cost(use: _Use, times: float) -> _PrologueCost:
 
 def _strided_refusal(apart: Node | None, target: Target) -> _PrologueCost | None:
     """The reason if ``apart`` would be read in an order that memory is slow in."""
-    if apart is None or apart.type.nbytes <= target.device.strided_read_bytes:
+    if apart is None or nominal(apart.type.nbytes) <= target.device.strided_read_bytes:
         return None
     return _PrologueCost(None, "order", f"{label(apart)} would be read across its rows")
 

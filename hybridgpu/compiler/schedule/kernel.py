@@ -20,7 +20,7 @@ from ..ir.dynamic_constants import LastIndex, Reciprocal
 from ..ir.graph import Node
 from ..ir.indexing import Expr, IndirectIndex, Quotient, Remainder, Var, of_var
 from ..primitives import TABLE
-from ..size_buckets import MIN_DYNAMIC_EXTENT
+from ..size_buckets import worth_argument
 from ..target import Target
 from .choice import Choice
 from .runtime_args import OPAQUE_ZERO, RuntimeArgs
@@ -331,14 +331,14 @@ class CWriter:
             text = self.atom(atom)
             if (
                 rest
-                and c >= MIN_DYNAMIC_EXTENT
+                and worth_argument(c)
                 and isinstance(atom, Var)
                 and atom.name in self.dynamic_axes & self.literal_axes
                 and rest % c == 0
             ):
                 text, rest = f"({text} {'-' if rest < 0 else '+'} {abs(rest) // c})", 0  # where a part begins
             far = near and (c > near or (k == 0 and self.is_delinearized(atom)))
-            if c >= MIN_DYNAMIC_EXTENT and (far or (self.is_dynamic(atom) and c != row)):
+            if worth_argument(c) and (far or (self.is_dynamic(atom) and c != row)):
                 name = self.atom(atom) if isinstance(atom, Var) else ""
                 text = f"{text} * {self.runtime_args.stride(c, name)}"
             elif c == -1:
@@ -358,7 +358,7 @@ class CWriter:
         """
         shifted = (
             self.split_axis is not None
-            and abs(e.const) >= MIN_DYNAMIC_EXTENT
+            and worth_argument(abs(e.const))
             and self.split_axis.name in (v.name for v in e.vars)
         )
         beyond = e.const > e.high - e.low
@@ -369,14 +369,12 @@ class CWriter:
 
     def extent(self, v: Var) -> str:
         """C text of the extent of ``v``."""
-        dynamic = v.name in self.dynamic_axes and v.name not in self.literal_axes and v.extent >= MIN_DYNAMIC_EXTENT
+        dynamic = v.name in self.dynamic_axes and v.name not in self.literal_axes and worth_argument(v.extent)
         return self.runtime_args.extent(v) if dynamic else str(v.extent)
 
     def boundary(self, value: int) -> str:
         """C text of a value of the outermost variable at which something else begins."""
-        return (
-            str(value) if self.split_axis is None or value < MIN_DYNAMIC_EXTENT else self.runtime_args.boundary(value)
-        )
+        return str(value) if self.split_axis is None or not worth_argument(value) else self.runtime_args.boundary(value)
 
     def is_dynamic(self, atom: Any) -> bool:
         """True for a variable whose extent is an argument, and for a part of one."""
@@ -388,7 +386,7 @@ class CWriter:
         """True for a part of the position of a row, by an extent that is an argument."""
         if not isinstance(atom, (Quotient, Remainder)):
             return False
-        return atom.by >= MIN_DYNAMIC_EXTENT and any(atom.expr == of_var(v) for v in self.delinearized_axes)
+        return worth_argument(atom.by) and any(atom.expr == of_var(v) for v in self.delinearized_axes)
 
     def atom(self, atom: Any) -> str:
         if isinstance(atom, Var):

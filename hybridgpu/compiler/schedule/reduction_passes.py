@@ -13,6 +13,7 @@ from dataclasses import replace
 from math import prod
 
 from ...core.dataclass import dataclass, field
+from ..ir.dims import nominal
 from ..ir.indexing import Expr, IndirectIndex, Quotient, Remainder, Var, of_var
 from .kernel import COMBINE, CWriter, Statement
 from .scalar import Reduction, Scalar, ScalarProgram, Store
@@ -293,7 +294,7 @@ class PassPlan:
         is kept for a later one.)
         """
         last = len(targets) - 1
-        long = self.writer.target.loop_nests and prod(v.extent for v in self.program.reduced) > _UNROLLED_ROW
+        long = self.writer.target.loop_nests and nominal(prod(v.extent for v in self.program.reduced)) > _UNROLLED_ROW
         early = self._full_operands([r.operand for reductions, _ in targets[:last] for r in reductions])
         found: dict[int, list[Reduction]] = {}
         for r in self.program.column_sums:

@@ -11,9 +11,10 @@ from contextlib import suppress
 from dataclasses import replace
 from math import prod
 
+from ..ir.dims import nominal
 from ..ir.graph import Node
 from ..ir.indexing import Expr, Var
-from ..size_buckets import MIN_DYNAMIC_EXTENT
+from ..size_buckets import worth_argument
 from ..target import Target
 from .choice import ColumnsChoice, MapChoice, RowsChoice
 from .cpu.loop_nests import LoopFields, TooManyStatements
@@ -180,9 +181,7 @@ def _is_outer_reduction(program: ScalarProgram, rows: list[Var]) -> bool:
 
 def _small_windows(program: ScalarProgram, row: Var) -> bool:
     """True if small windows slide over the data: neighbouring rows overlap or follow each other closely."""
-    if program.reduced[0].extent >= MIN_DYNAMIC_EXTENT and is_outermost(
-        program, program.reduced[0]
-    ):  # a sum over the batch
+    if worth_argument(program.reduced[0].extent) and is_outermost(program, program.reduced[0]):  # a sum over the batch
         return False
     offsets = [s.offset for s in program.scalars if s.op == "load" and s.offset and s.vars & set(program.reduced)]
     return bool(offsets) and all(_follows_closely(program, e, row) for e in offsets)
@@ -192,5 +191,5 @@ def _follows_closely(program: ScalarProgram, offset: Expr, row: Var) -> bool:
     """True if small windows at ``offset`` overlap along ``row``, or follow each other closely."""
     step = offset.coefficient(row)
     last = program.reduced[-1].extent
-    small = prod(v.extent for v in program.reduced) <= _WINDOW and row.extent >= _NEIGHBOURS
+    small = nominal(prod(v.extent for v in program.reduced)) <= _WINDOW and row.extent >= _NEIGHBOURS
     return small and 0 < step <= _STEP and (len(program.reduced) > 1 or step < last)

@@ -14,9 +14,10 @@ import numpy as np
 
 from ...core.dataclass import dataclass, field
 from ...core.dtypes import DType
+from ..ir.dims import Dim, nominal
 from ..ir.dynamic_constants import Reciprocal
 from ..ir.indexing import Expr, Quotient, Remainder, Var
-from ..size_buckets import MIN_DYNAMIC_EXTENT
+from ..size_buckets import worth_argument
 from .scalar import ScalarProgram
 
 __all__ = [
@@ -141,7 +142,7 @@ def _outermost(e: Expr, var: Var) -> bool:
 def dynamic_outer_reduction(program: ScalarProgram, rows: list[Var], columns: bool) -> Var | None:
     """The outermost variable of what is reduced, if its extent may be an argument; None if it is better a literal."""
     first = program.reduced[0]
-    if first.extent < MIN_DYNAMIC_EXTENT:
+    if not worth_argument(first.extent):
         return None
     if not columns and len(program.reduced) == 1:  # elements of one row are an array as a whole, or one of many rows
         return first if prod(v.extent for v in rows) == 1 else None
@@ -158,7 +159,7 @@ def dynamic_axes(program: ScalarProgram, inner: Var, tested: frozenset[Var] = fr
     tests, around = _condition_terms(program), [v for v in program.vars if v is not inner]
     joined = any(tests <= {((v, 1),)} for v in program.vars) and any(likely_dynamic(v.extent) for v in around)
     known = joined or tests <= {((v, 1),) for v in tested if v is not inner}
-    if inner.extent < MIN_DYNAMIC_EXTENT or len(around) < 2 or not known or not _contiguous_along(program, inner):
+    if not worth_argument(inner.extent) or len(around) < 2 or not known or not _contiguous_along(program, inner):
         return frozenset()
     return frozenset(v.name for v in around)
 
@@ -171,7 +172,7 @@ def dynamic_outer(program: ScalarProgram) -> frozenset[str]:
     inner = program.vars[-1]
     if (
         len(program.vars) < 2
-        or inner.extent < _FEATURE_MULTIPLE
+        or nominal(inner.extent) < _FEATURE_MULTIPLE
         or not likely_dynamic(inner.extent)
         or _condition_terms(program)
     ):
@@ -204,7 +205,7 @@ def dynamic_row(program: ScalarProgram) -> Var | None:
     if program.column_sums or len(program.reduced) != 1 or any(s.conditions for s in program.scalars):
         return None
     row = program.reduced[0]
-    if row.extent < _FEATURE_MULTIPLE or not likely_dynamic(row.extent):
+    if nominal(row.extent) < _FEATURE_MULTIPLE or not likely_dynamic(row.extent):
         return None
     return row if _contiguous_along(program, row) else None
 
@@ -233,7 +234,7 @@ def dynamic_columns(program: ScalarProgram, lane: Var, outer: Var | None = None)
     sentences = any(likely_dynamic(v.extent) for v in around if v is not outer)
     if (tests or outer) and not (sentences and tests <= {((lane, 1),)}):
         return frozenset()
-    if (outer is None and program.reduced[0].extent <= _MAX_LITERAL) or not _contiguous_along(program, lane):
+    if (outer is None and nominal(program.reduced[0].extent) <= _MAX_LITERAL) or not _contiguous_along(program, lane):
         return frozenset()
     for e in program.expressions():
         if any(lane in e.vars and 0 < e.coefficient(v) < lane.extent for v in program.reduced):  # windows overlap
@@ -266,7 +267,10 @@ def dynamic_lengths(rows: int, columns: int, terms: int) -> set[int]:
 
 
 def likely_dynamic(extent: int) -> bool:
-    """True if an extent may be the length of a sentence rather than a number of features: it is of no whole vectors."""
+    """True if an extent is known to change, or, before there is another signature, may be the length of a sentence rather
+    than a number of features: it is of no whole vectors."""
+    if type(extent) is Dim:
+        return extent.nominal > _MAX_LITERAL
     return extent > _MAX_LITERAL and extent % _FEATURE_MULTIPLE != 0
 
 
@@ -283,4 +287,4 @@ def reduces_outermost(left: tuple[int, int], right: tuple[int, int], terms: int)
 
     ``left`` and ``right`` are their strides in memory, row and column.
     """
-    return left[0] <= left[1] != 1 and right[1] < right[0] and terms >= MIN_DYNAMIC_EXTENT
+    return left[0] <= left[1] != 1 and right[1] < right[0] and worth_argument(terms)

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from functools import lru_cache
 
+from ..ir.dims import cached_by_extents
 from ..ir.graph import Node
 from ..ir.indexing import Expr
 from .kernel import Kernel
@@ -64,7 +64,7 @@ def _distinct_offsets(offset: Expr) -> int:
     return count * _distinct_sums(tuple(cluster))
 
 
-@lru_cache(4096)  # the elements of a window differ in a constant only
+@cached_by_extents(4096)  # the elements of a window differ in a constant only
 def _distinct_sums(cluster: tuple[tuple[int, int], ...]) -> int:
     """The number of different sums of a multiple of each step."""
     points = math.prod(extent for _, extent in cluster)

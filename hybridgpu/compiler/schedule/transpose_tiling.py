@@ -12,6 +12,7 @@ from math import gcd, prod
 
 from ...core.dataclass import dataclass
 from ..devices.cpu import CpuConstants
+from ..ir.dims import nominal
 from ..ir.indexing import Expr, Var
 from ..size_buckets import bucket
 from .runtime_args import likely_dynamic
@@ -86,7 +87,7 @@ def choose_tiling(program: ScalarProgram, conditions: bool = False, cached: bool
 
 def bucketed_points(program: ScalarProgram) -> int:
     """The points of a kernel as they decide: the number of outermost ones, an argument, as in a batch of few sizes."""
-    first, *rest = (v.extent for v in program.vars)
+    first, *rest = (nominal(v.extent) for v in program.vars)
     return bucket(first) * prod(rest)
 
 
@@ -94,7 +95,7 @@ def tiling_of_axes(
     program: ScalarProgram, across: Var, along: Var, conditions: bool = False, shortest: int = MIN_EXTENT
 ) -> Tiling | None:
     """Tiles of two axes, None if no operand needs them or an axis is shorter than ``shortest``."""
-    if min(across.extent, along.extent) < shortest:
+    if min(nominal(across.extent), nominal(along.extent)) < shortest:
         return None
     loads = [
         s
@@ -120,9 +121,13 @@ def _cost(program: ScalarProgram, along: Var, tiles: Tiling | None, cached: bool
             if tiles and s in tiles.loads:
                 factor = CpuConstants.tiled_byte_cost
             else:
-                stays = cached and s.node.type.nbytes >= _LARGE_ARRAY_BYTES and _stays_cached(s.offset, along, size)
+                stays = (
+                    cached
+                    and nominal(s.node.type.nbytes) >= _LARGE_ARRAY_BYTES
+                    and _stays_cached(s.offset, along, size)
+                )
                 factor = CpuConstants.cached_byte_cost if stays else _byte_cost(s.offset, along)
-            total += factor * size * min(1.0, s.node.size / points)  # what is read again comes from a cache
+            total += factor * size * min(1.0, nominal(s.node.size) / points)  # what is read again comes from a cache
     for k, t in enumerate(program.stores):
         total += (
             CpuConstants.tiled_byte_cost if tiles and k in tiles.stores else _byte_cost(t.offset, along)
@@ -139,11 +144,11 @@ def _stays_cached(e: Expr, along: Var, size: int) -> bool:
 
     The next step of the loop around it then finds its elements there. (Narrow elements are not gathered.)
     """
-    step = abs(e.coefficient(along)) * size
+    step = nominal(abs(e.coefficient(along))) * size
     if size < 4 or not step:
         return False
     sets = 64 // gcd(step // 64, 64) if step % 64 == 0 else 64
-    return along.extent <= min(_MAX_STREAMS, 8 * sets)
+    return nominal(along.extent) <= min(_MAX_STREAMS, 8 * sets)
 
 
 def _is_transposed(e: Expr, across: Var, along: Var) -> bool:

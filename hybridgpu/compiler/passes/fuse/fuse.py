@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 from ....core.dataclass import dataclass
 from ...cost import seconds
+from ...ir.dims import nominal
 from ...ir.graph import Graph, Node
 from ...ir.indexing import Expr, Index, Var, all_vars, linearize, of_var
 from ...primitives.views import RESHAPES, strip_views
@@ -357,39 +358,37 @@ def _try_form_rows(state: State, group: Group, node: Node, order: list[Var]) -> 
 def _total_executions(state: State, group: Group, node: Node) -> int:
     """The number of times that ``group`` would compute ``node``."""
     every = sum(_executions_at(group, node, index, state.target.loop_nests) for index in group.reads[node])
-    return round(every * group.read_fraction.get(node, 1.0))
+    return round(nominal(every) * group.read_fraction.get(node, 1.0))
 
 
 def _recompute_refusal(state: State, group: Group, node: Node, needed_elsewhere: bool) -> Refusal | None:
     """The reason why ``node`` should not be computed in ``group``, if that costs more than a way through memory."""
     if ALWAYS_RECOMPUTE in node.params:
         return None
-    executed = _total_executions(state, group, node)
+    executed, size = _total_executions(state, group, node), nominal(node.size)
     target = state.target
     if target.loop_nests and not needed_elsewhere and _read_by_windows(group, node):
         lanes = min(map(partial(state.lane_utilization, group, node), group.reads[node]))
-        if (executed <= node.size and lanes == 1) or pays_to_recompute_in_windows(
+        if (executed <= size and lanes == 1) or pays_to_recompute_in_windows(
             node, _recompute_inputs(state, node), executed / lanes, target
         ):
             return None
-        times = (
-            f"{executed / node.size:.1f} times an element" if executed > node.size else "in a part of a vector's lanes"
-        )
+        times = f"{executed / size:.1f} times an element" if executed > size else "in a part of a vector's lanes"
         return Refusal(
             node,
             group.root,
             "recompute",
             f"{label(node)} would be computed {times} of windows, which costs more than storing it",
         )
-    extra = (executed - node.size) * recompute_cost(node)
+    extra = (executed - size) * recompute_cost(node)
     trips = 0 if needed_elsewhere else target.device.concat_trips if group.read_fraction.get(node, 1.0) < 1 else 2
-    kept = seconds(target, (trips + 1) * node.type.nbytes, launches=1 / bucket_scale(node.shape))
+    kept = seconds(target, (trips + 1) * nominal(node.type.nbytes), launches=1 / bucket_scale(node.shape))
     if seconds(target, operations=extra) > kept:
         return Refusal(
             node,
             group.root,
             "recompute",
-            f"{label(node)} would be computed {executed / max(node.size, 1):.0f} times an element, "
+            f"{label(node)} would be computed {executed / max(size, 1):.0f} times an element, "
             "which costs more than storing it",
         )
     return None
@@ -423,7 +422,7 @@ def _scaled_to_bucket(times: int, loops: Sequence[Var], used: frozenset[Var]) ->
     """``times`` scaled to the size bucket of the batch, if an outermost loop alone repeats it."""
     if not loops or loops[0] in used:
         return times
-    return times // loops[0].extent * bucket(loops[0].extent)
+    return nominal(times) // nominal(loops[0].extent) * bucket(loops[0].extent)
 
 
 def _try_join_reduction(state: State, group: Group, node: Node, needed_elsewhere: bool) -> Refusal | None:

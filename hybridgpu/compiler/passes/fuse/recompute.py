@@ -17,6 +17,7 @@ from ....core.dataclass import dataclass
 from ....core.dtypes import DType, f32
 from ...cost import round_trip_seconds, seconds, separate_launch_seconds
 from ...devices.cpu import CpuConstants
+from ...ir.dims import nominal
 from ...ir.graph import Node
 from ...primitives.views import SIMPLE_VIEWS
 from ...size_buckets import bucket_scale
@@ -65,7 +66,8 @@ def recompute_inputs(node: Node, stored: Collection[Node], computes: Callable[[N
 
     def count(n: Node, elements: int) -> int:
         """``elements`` of an array as they decide: those of as many examples as ``node`` has grow with these."""
-        return round(elements * larger) if n.shape[:1] == node.shape[:1] or n.size >= node.size else elements
+        grows = n.shape[:1] == node.shape[:1] or nominal(n.size) >= nominal(node.size)
+        return round(nominal(elements) * larger) if grows else nominal(elements)
 
     seen = {node}
     stack = [node]
@@ -114,12 +116,12 @@ def pays_to_recompute_in_windows(node: Node, inputs: RecomputeInputs | None, exe
     """
     if inputs is None or inputs.reduction_bytes:
         return False
-    arrays = [i for i in inputs.bytes if 2 * i.size > node.size]
+    size, nbytes = nominal(node.size), nominal(node.type.nbytes)
+    arrays = [i for i in inputs.bytes if 2 * nominal(i.size) > size]
     converted = sum(_conversion_ops(i.dtype) for i in arrays)
-    once = inputs.operations / (node.size * bucket_scale(node.shape)) + converted
-    more = (executions - node.size) * once + executions * CpuConstants.load_ops * (len(arrays) - 1)
-    more -= (executions + node.size) * _conversion_ops(node.dtype)  # read, and rounded, where it is kept
-    nbytes = node.type.nbytes
+    once = inputs.operations / (size * bucket_scale(node.shape)) + converted
+    more = (executions - size) * once + executions * CpuConstants.load_ops * (len(arrays) - 1)
+    more -= (executions + size) * _conversion_ops(node.dtype)  # read, and rounded, where it is kept
     saved = round_trip_seconds(target, nbytes, nbytes * bucket_scale(node.shape)) + separate_launch_seconds(target)
     return seconds(target, operations=more) <= saved
 
@@ -141,7 +143,7 @@ def pays_to_recompute(
     """
     # the kernel of a reduction that it is made of could compute it as well, and is there in any case
     larger = bucket_scale(node.shape)
-    size, own = round(node.type.nbytes * larger), writer is None and not inputs.reduction_bytes
+    size, own = round(nominal(node.type.nbytes) * larger), writer is None and not inputs.reduction_bytes
     before = size + (sum(inputs.bytes.values()) if own else 0)  # written, and what the writer reads for it
     after = inputs.reduction_bytes
     operations = -inputs.operations if own else 0
@@ -150,5 +152,5 @@ def pays_to_recompute(
         before += min(size, times * node.dtype.size)
         missing = [(i, n) for i, n in inputs.bytes.items() if i not in g.reads and i not in g.index_of]
         after += sum(min(n, times * i.dtype.size) for i, n in missing)
-        operations += round(inputs.operations * times / max(node.size * larger, 1))
+        operations += round(inputs.operations * times / max(nominal(node.size) * larger, 1))
     return seconds(target, before - after, launches=own) > seconds(target, operations=operations)

@@ -14,13 +14,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import lru_cache
 from math import prod
 from typing import Any, ClassVar
 
 from ....core.dataclass import dataclass
 from ....core.dtypes import DType
 from ...devices.cpu import CpuConstants
+from ...ir.dims import cached_by_extents
 from ...ir.graph import Node, Params
 from ...target import Target
 from ..choice import FilterGradientChoice
@@ -130,7 +130,7 @@ def _vectors(channels: int) -> int:
     return -(-channels * 4 // _BYTES)
 
 
-@lru_cache(maxsize=1024)
+@cached_by_extents(1024)
 def _filter_gradient(
     x: tuple[int, ...],
     w: tuple[int, ...],

@@ -11,16 +11,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache
 from math import prod
 
 from ....core.dataclass import dataclass
 from ...devices.cpu import CpuConstants
+from ...ir.dims import cached_by_extents
 from ...ir.graph import Node
 from ...ir.indexing import Expr, Index, Var
 from ...passes.fuse.group import Group, label
 from ...primitives.views import RESHAPES, strip_views
-from ...size_buckets import MIN_DYNAMIC_EXTENT, bucket
+from ...size_buckets import bucket, worth_argument
 from ...target import Target
 from ..choice import BandConvChoice, DirectConvChoice
 from ..cuda.index_type import index_type
@@ -144,7 +144,7 @@ def _even_part(extent: int, most: int) -> int:
     return -(-extent // count)
 
 
-@lru_cache(maxsize=1024)
+@cached_by_extents(1024)
 def band_of(s: ConvShape, itemsize: int, computed: bool = False) -> Band | None:
     """The band of a convolution on the CPU, None if none fits; what it reads is a copy, if the operand is ``computed``."""
     _, oh, ow = s.result
@@ -246,7 +246,7 @@ def recompute_factor(target: Target, node: Node) -> float | None:
     size = shape.inputs * prod(shape.size)
     if target.name != "cpu":
         return shape.work / (shape.batch * shape.groups * size)
-    band = band_of(shape, node.dtype.size, computed=True)
+    band = band_of(shape, node.dtype.size, True)
     if band is None:
         return None
     planes, height, width = shape.result
@@ -442,7 +442,7 @@ def _thread_loops(
         swapped: how both operands lie whose batch and channels change places.
     """
     size, taps = prod(shape.size), prod(shape.kernel)
-    dynamic = swapped is not None and shape.inputs >= MIN_DYNAMIC_EXTENT
+    dynamic = swapped is not None and worth_argument(shape.inputs)
     coordinates: list[Statement] = []
     if windows:
         samples, per_sample, per_thread = windows.samples, windows.count * windows.lanes, 1

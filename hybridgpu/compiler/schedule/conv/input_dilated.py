@@ -7,11 +7,11 @@ zeros between them. The loops are in ``kernels/conv_input_dilated_cpu.h``.
 
 from __future__ import annotations
 
-from functools import lru_cache
 from math import prod
 from typing import ClassVar
 
 from ....core.dataclass import dataclass
+from ...ir.dims import cached_by_extents
 from ...ir.graph import Node
 from ...primitives.views import RESHAPES, strip_views
 from ...target import Target
@@ -72,7 +72,7 @@ def _offsets(kernel: int, base: int, dilate: int, low: int) -> list[list[tuple[i
     ]
 
 
-@lru_cache(maxsize=1024)
+@cached_by_extents(1024)
 def phases_of(s: ConvShape, itemsize: int) -> Phases | None:
     """The phases of a convolution, None if it is not spread, or too large."""
     if prod(s.base) == 1 or prod(s.stride) > 1 or s.size[0] > 1 or s.kernel[0] > 1 or s.base[0] > 1 or s.result[0] > 1:

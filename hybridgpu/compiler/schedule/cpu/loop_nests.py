@@ -17,6 +17,7 @@ from typing import ClassVar
 from ....core.dataclass import dataclass, field
 from ....core.dtypes import DType
 from ...devices.cpu import CpuConstants
+from ...ir.dims import nominal
 from ...ir.graph import Node
 from ...ir.indexing import Expr, Var, of_var
 from ...size_buckets import MIN_SPLIT_EXTENT
@@ -271,7 +272,11 @@ class _LoopBuilder:
     def sink_interleaved_axis(self, program: ScalarProgram) -> None:
         """Make a short variable along which operands are neighbours the innermost one, which is written out."""
         for v in program.vars[1:-1]:
-            if v.extent <= _MAX_UNROLLED and self.splits and tiling_of_axes(program, v, program.vars[-1], shortest=2):
+            if (
+                nominal(v.extent) <= _MAX_UNROLLED
+                and self.splits
+                and tiling_of_axes(program, v, program.vars[-1], shortest=2)
+            ):
                 program.vars.remove(v)
                 program.vars.append(v)
                 return
@@ -361,7 +366,7 @@ class _LoopBuilder:
             at = list(range(var.low + 1, var.high + 1))
         bounds = [var.low, *at, var.high + 1]
         lengths = [b - a for a, b in pairwise(bounds)]
-        short = inner and MIN_SPLIT_EXTENT > max(lengths) > 1 and not self.tests_windows(program)
+        short = inner and MIN_SPLIT_EXTENT > max(map(nominal, lengths)) > 1 and not self.tests_windows(program)
         if not at or len(at) > _MAX_BREAKPOINTS or short:
             return [(program, var)]
         keep = self.first is not None and var.name == self.first.name
@@ -380,8 +385,8 @@ class _LoopBuilder:
         """True if the innermost loop is so short that the one around it is better vectorised."""
         return (
             len(program.vars) > 1
-            and program.vars[-1].extent <= _MAX_UNROLLED
-            and program.vars[-2].extent >= MIN_SPLIT_EXTENT
+            and nominal(program.vars[-1].extent) <= _MAX_UNROLLED
+            and nominal(program.vars[-2].extent) >= MIN_SPLIT_EXTENT
             and len(program.scalars) <= 4 * _MAX_UNROLLED
         )
 

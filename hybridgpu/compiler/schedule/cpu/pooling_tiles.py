@@ -15,6 +15,7 @@ from __future__ import annotations
 from math import prod
 
 from ...devices.cpu import CpuConstants
+from ...ir.dims import nominal
 from ...ir.graph import Node
 from ...ir.indexing import ZERO, Expr, Index, Var, delinearize, linearize, of_var, substitute
 from ...passes.fuse.group import Group
@@ -40,7 +41,7 @@ def tile_pooling_windows(program: ScalarProgram, rows: list[Var], writer: CWrite
     Returns:
         the tiles, with the loads and stores of ``writer`` led to the copies; None if there are none.
     """
-    if not rows or not program.reduced or prod(v.extent for v in program.reduced) > _MAX_WINDOW:
+    if not rows or not program.reduced or nominal(prod(v.extent for v in program.reduced)) > _MAX_WINDOW:
         return None
     row, inner = rows[-1], program.reduced[-1]
     run = inner.extent

@@ -8,6 +8,7 @@ from dataclasses import replace
 from math import gcd, prod
 
 from ...devices.cpu import CpuConstants
+from ...ir.dims import Dim, nominal
 from ...ir.indexing import Expr, Var, of_var
 from ...size_buckets import MIN_LANE_ROWS, bucket, next_power_of_two
 from ..blocks import Line
@@ -346,7 +347,9 @@ def transpose_short_rows(program: ScalarProgram, rows: list[Var], writer: CWrite
     loads = [s for s in program.scalars if s.op == "load" and s.vars & set(program.reduced)]
     if row is None or not loads or width < 2 or width > (SHORT_ROW if width % _VECTOR else _VECTOR):
         return None
-    if len(rows) > 1 and row.extent < TILE // 4:  # (how many there are of the outermost is an argument)
+    if type(width) is Dim and dynamic_row(program) is None:  # tiles of a literal width
+        return None
+    if len(rows) > 1 and nominal(row.extent) < TILE // 4:  # (how many there are of the outermost is an argument)
         return None
     starts: list[tuple[Scalar, Expr]] = []
     found: dict[Scalar | Store, str] = {}

@@ -17,6 +17,7 @@ from dataclasses import replace
 from math import prod
 
 from ....core.dtypes import DType, bool_, i32
+from ...ir.dims import Dim
 from ...ir.graph import Node
 from ...ir.indexing import ZERO, Expr, Var, linearize, of_var
 from ...ir.types import tensor_type
@@ -41,7 +42,7 @@ def wants_unrolled_windows(program: ScalarProgram, rows: list[Var]) -> bool:
     """True if all that is reduced are windows that slide over arrays, and only results of them are stored."""
     reduced = set(program.reduced)
     elements = prod(v.extent for v in reduced)
-    if not rows or not reduced or elements > _WINDOW or rows[-1].extent < _FEWEST:
+    if not rows or not reduced or type(elements) is Dim or elements > _WINDOW or rows[-1].extent < _FEWEST:
         return False
     searched = any(r.node.prim.name in _EXTREMUM for r in program.reductions)
     if any(r.node.prim.name not in ("sum", "amax", "amin", *_EXTREMUM) for r in program.reductions):

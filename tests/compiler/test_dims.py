@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Symbolic dimensions: arithmetic of extents, and kernels that further sizes share."""
+
+from __future__ import annotations
+
+import operator
+import pickle
+from math import prod
+
+import numpy as np
+import pytest
+from compiler.dynamic_sizes import texts_and_values
+from compiler.test_dynamic_args import INNER, MOVED, SLICED
+from compiler.test_dynamic_lengths import EVERY, ROWS
+
+from hybridgpu.backends.cpu.backend import cpu_backend
+from hybridgpu.backends.cuda.backend import CudaBackend
+from hybridgpu.compiler.ir.dims import Dim, cached_by_extents, nominal, symbolic_dims
+from hybridgpu.compiler.ir.types import joint_type, tensor_type
+from hybridgpu.compiler.pipeline import compile_graph
+from hybridgpu.compiler.primitives import builder
+from hybridgpu.compiler.program import Program
+from hybridgpu.compiler.size_buckets import symbolic_type, with_dims
+from hybridgpu.compiler.target import CPU, CUDA
+from hybridgpu.core.dtypes import f32
+
+#: expression of extents -> (its value for 6, which was 8 at first, and what it was then)
+ARITHMETIC = {
+    "n * 4": (24, 32),
+    "4 * n": (24, 32),
+    "n + 3": (9, 11),
+    "3 + n": (9, 11),
+    "n - 1": (5, 7),
+    "20 - n": (14, 12),
+    "n // 2": (3, 4),
+    "n * 10 // 5": (12, 16),
+    "240 // n": (40, 30),
+    "n * n": (36, 64),
+    "-n": (-6, -8),
+    "abs(n - 30)": (24, 22),
+    "prod((2, n, 5))": (60, 80),
+    "sum((n, n, 1))": (13, 17),
+    # what does not depend on it is no dimension
+    "n * 12 // n": (12, 12),
+    "n - n": (0, 0),
+}
+
+
+@pytest.mark.parametrize("text", ARITHMETIC)
+def test_arithmetic_is_done_on_both_extents(text):
+    value, first = ARITHMETIC[text]
+    found = eval(text, {"n": Dim(6, 8), "prod": prod, "sum": sum})
+    assert (found, nominal(found)) == (value, first) and (type(found) is Dim) == (value != first)
+
+
+def test_a_dimension_is_an_int():
+    n = Dim(6, 8)
+    assert n == 6 and hash(n) == hash(6) and f"{n} {n!r} {[n]} {n:3d}" == "6 6 [6]   6"
+    assert type(n * 1.5) is float and n / 4 == 1.5
+    again = pickle.loads(pickle.dumps(n))
+    assert (again, nominal(again)) == (6, 8)
+    # a divisor of this extent alone, which was 0 at first
+    assert operator.floordiv(n, Dim(2, 0)) == 3 and type(operator.floordiv(n, Dim(2, 0))) is int
+
+
+@pytest.mark.parametrize(
+    ("now", "first", "dims"),
+    [
+        ((6, 3), (28, 3), {0: 28}),
+        ((6, 3), (6, 3), {}),
+        ((6, 3), (6, 3, 1), {}),
+        ((1, 3), (8, 3), {}),  # its loop vanishes
+        ((6, 3), (1, 3), {0: 32}),  # one without a loop decides for none, …
+        ((6, 3), (2, 12), {0: 32, 1: 32}),  # … nor one whose loop may be written out
+        ((3, 400), (4096, 300), {0: 4096, 1: 300}),  # the first one decides for smaller sizes, and some larger ones
+        ((128, 129), (8, 32), {0: 32, 1: 256}),
+        ((32, 6), (1, 25), {0: 33, 1: 25}),
+    ],
+    ids=str,
+)
+def test_which_axes_are_dimensions(now, first, dims):
+    found = with_dims(now, first)
+    assert found == now and {k: n.nominal for k, n in enumerate(found) if type(n) is Dim} == dims
+
+
+def test_types_of_dimensions_are_apart():
+    plain, first = tensor_type((6, 35), f32), tensor_type((28, 35), f32)
+    with symbolic_dims():
+        found = symbolic_type(plain, first)
+        assert found is not plain and found is symbolic_type(plain, first) and repr(found) == repr(plain)
+        assert symbolic_type(plain, tensor_type((29, 35), f32)) is not found
+        assert tensor_type((6, 35), f32) is plain
+        # a parameter meets what changes
+        assert joint_type(plain, found) is joint_type(found, plain) is found and joint_type(plain, first) is None
+    # nobody else meets one, whatever is asked for first
+    assert tensor_type((6, 35), f32) is plain
+    other = tensor_type((Dim(6, 8), 36), f32)
+    assert all(type(n) is int for n in other.shape)
+
+
+def test_results_of_dimensions_are_kept_apart():
+    calls = []
+
+    @cached_by_extents(8)
+    def twice(shape):
+        calls.append(shape)
+        return shape[0] * 2
+
+    with symbolic_dims():
+        assert [nominal(twice((n, 3))) for n in (6, Dim(6, 8), Dim(6, 9), 6, Dim(6, 8))] == [12, 16, 18, 12, 16]
+    assert type(twice((6, 3))) is int and len(calls) == 4
+
+
+SIZES = (12, 40, 61, 9, 4, 3, 2)
+PIECES = {
+    "moved",
+    "padded_on_both_sides",
+}  #: of 2 or 3, where pieces between boundaries are of one element: another text
+
+
+@pytest.mark.parametrize("make", [*EVERY, *ROWS, *SLICED, *MOVED, *INNER], ids=lambda f: f.__name__)
+def test_further_sizes_share_a_text(make, compiler):
+    """From the second on, whatever the extents, those of loops that would be written out among them."""
+    with symbolic_dims():
+        texts = texts_and_values(make, [Dim(n, 24) for n in SIZES], CPU, cpu_backend().load)
+    assert len(texts) == (2 if make.__name__ in PIECES else 1)
+
+
+def test_a_program_has_plain_numbers():
+    with symbolic_dims():
+        b = builder()
+        x = b.input(tensor_type((Dim(6, 8), 3, 5), f32), "x")
+        made = compile_graph(b.finish([b.exp(b.reshape(x, (x.shape[0] * 3, 5)))]), CPU)
+
+    def numbers(value):
+        if isinstance(value, (list, tuple)):
+            return [n for v in value for n in numbers(v)]
+        return numbers(list(vars(value).values())) if hasattr(value, "__dict__") and type(value) is not Dim else [value]
+
+    assert any(type(n) is Dim for n in numbers(made))
+    assert not any(type(n) is Dim for n in numbers(Program.from_bytes(made.to_bytes())))
+
+
+@pytest.mark.parametrize("make", [*ROWS, *SLICED, *MOVED], ids=lambda f: f.__name__)
+def test_further_sizes_on_a_gpu(make, cuda_driver):
+    """What the first size has decided holds for shorter and longer ones."""
+    backend = CudaBackend(cuda_driver, np, lambda a: int(a.__array_interface__["data"][0]))
+    with symbolic_dims():
+        texts_and_values(make, [Dim(n, 24) for n in (3, 70)], CUDA, backend.load)

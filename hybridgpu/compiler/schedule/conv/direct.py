@@ -188,7 +188,12 @@ def band_of(s: ConvShape, itemsize: int, computed: bool = False) -> Band | None:
     # fewer bands copy less; but a band that fills its vectors better may be worth some more
     fewest = -(-oh // most)
     candidates = {-(-oh // count) for count in range(fewest, min(oh, fewest + 3) + 1)}
-    rows, columns = max(candidates, key=lambda r: (used(r, ow) * r / (r + 0.1 * more_rows), r)), ow
+
+    def worth(rows: int) -> float:
+        new = oh / (-(-oh // rows) * rows)  # of the rows of all bands: the last one reaches back over the one before
+        return used(rows, ow) * new * rows / (rows + 0.1 * more_rows)
+
+    rows, columns = max(candidates, key=lambda r: (worth(r), r)), ow
     if taken(rows, columns) > MAX_COPY_BYTES or columns > BAND_PIXELS:
         most = BAND_BYTES // (planes * (rows + more_rows)) - more_columns
         columns = _even_part(ow, min(max(most, 4 * LANES), BAND_PIXELS))

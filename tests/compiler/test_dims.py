@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import operator
 import pickle
+import threading
+from contextlib import suppress
 from math import prod
 
 import numpy as np
@@ -15,6 +17,7 @@ from compiler.test_dynamic_lengths import EVERY, ROWS
 
 from hybridgpu.backends.cpu.backend import cpu_backend
 from hybridgpu.backends.cuda.backend import CudaBackend
+from hybridgpu.compiler.ir import dims
 from hybridgpu.compiler.ir.dims import Dim, cached_by_extents, nominal, symbolic_dims
 from hybridgpu.compiler.ir.types import joint_type, tensor_type
 from hybridgpu.compiler.pipeline import compile_graph
@@ -51,6 +54,28 @@ def test_arithmetic_is_done_on_both_extents(text):
     value, first = ARITHMETIC[text]
     found = eval(text, {"n": Dim(6, 8), "prod": prod, "sum": sum})
     assert (found, nominal(found)) == (value, first) and (type(found) is Dim) == (value != first)
+
+
+def test_threads_that_compile_at_once_count_rightly(monkeypatch):
+    """A thread may be stopped between reading the number of such compilations and writing it."""
+    running = threading.Barrier(2, timeout=10)
+
+    class Slow(list):
+        def __getitem__(self, k):
+            found = super().__getitem__(k)
+            with suppress(threading.BrokenBarrierError):
+                running.wait(0.1)  # let the other one read as well, if it can
+            return found
+
+    counter = Slow([0])
+    monkeypatch.setattr(dims, "symbolic", counter)
+    scopes = [dims.symbolic_dims() for _ in range(2)]
+    threads = [threading.Thread(target=scope.__enter__) for scope in scopes]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert list.__getitem__(counter, 0) == 2
 
 
 def test_a_dimension_is_an_int():

@@ -15,20 +15,25 @@ from contextlib import contextmanager
 from functools import lru_cache, wraps
 from typing import Any, TypeVar
 
+from ...core.fork_safe_lock import Lock
+
 __all__ = ["Dim", "cached_by_extents", "nominal", "nominal_shape", "symbolic", "symbolic_dims"]
 
 T = TypeVar("T")
-symbolic = [0]  #: how many graphs with dimensions are being compiled
+symbolic = [0]  #: how many graphs with dimensions are being compiled, by any thread
+_counting = Lock()
 
 
 @contextmanager
 def symbolic_dims() -> Iterator[None]:
     """Shapes of types may have dimensions within; elsewhere nothing looks for them."""
-    symbolic[0] += 1
+    with _counting:
+        symbolic[0] += 1
     try:
         yield
     finally:
-        symbolic[0] -= 1
+        with _counting:
+            symbolic[0] -= 1
 
 
 class Dim(int):

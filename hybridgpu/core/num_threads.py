@@ -15,9 +15,9 @@ from pathlib import Path
 from ..base import MXNetError
 from .settings import text_of
 
-__all__ = ["available_processors", "get_num_threads", "on_change", "set_num_threads"]
+__all__ = ["MAX_THREADS", "available_processors", "get_num_threads", "on_change", "set_num_threads"]
 
-_MOST = 1 << 15  #: threads; no machine has as many processors
+MAX_THREADS = 1 << 15  #: that may be set; no machine has as many processors
 _set: int | None = None  #: what the program said last
 _listeners: list[Callable[[int], object]] = []
 
@@ -33,11 +33,11 @@ def get_num_threads() -> int:
         return _set
     text = text_of("HYBRIDGPU_NUM_THREADS")
     if text:
-        if not text.isdecimal() or not 0 < int(text) <= _MOST:
+        if not text.isdecimal() or not 0 < int(text) <= MAX_THREADS:
             raise MXNetError(f"Invalid Input: '{text}', valid values are: 1, 2, …, in HYBRIDGPU_NUM_THREADS")
         return int(text)
     first = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()  # further numbers are of nested regions
-    if first.isdecimal() and 0 < int(first) <= _MOST:
+    if first.isdecimal() and 0 < int(first) <= MAX_THREADS:
         return int(first)
     return available_processors()
 

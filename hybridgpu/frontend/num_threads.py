@@ -30,7 +30,7 @@ def set_num_threads(count: int | None) -> _Scope:
     It holds for the whole process from now on; in a ``with`` until its end. Results have the same bits for any number.
 
     Args:
-        count: 1 or more; None is the usual state, in which HYBRIDGPU_NUM_THREADS, OMP_NUM_THREADS or the processors that the
+        count: 1 to 32768; None is the usual state, in which HYBRIDGPU_NUM_THREADS, OMP_NUM_THREADS or the processors that the
             process may use decide.
 
     Raises:
@@ -41,8 +41,9 @@ def set_num_threads(count: int | None) -> _Scope:
             number = operator.index(count)
         except TypeError:
             number = 0
-        if isinstance(count, bool) or number < 1:
-            raise MXNetError(f"set_num_threads takes a number of threads, 1 or more, or None, not {count!r}")
+        if isinstance(count, bool) or not 1 <= number <= num_threads.MAX_THREADS:
+            most = num_threads.MAX_THREADS
+            raise MXNetError(f"set_num_threads takes a number of threads, 1 to {most}, or None, not {count!r}")
         count = number
     return _Scope(num_threads.set_num_threads(count))
 

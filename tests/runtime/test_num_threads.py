@@ -60,7 +60,7 @@ def test_set_from_now_on(monkeypatch):
     assert mx.get_num_threads() == 4
 
 
-@pytest.mark.parametrize("count", [0, -2, 1.5, "2", True])
+@pytest.mark.parametrize("count", [0, -2, 1.5, "2", True, 1 << 40])
 def test_what_is_no_number_of_threads(count):
     with pytest.raises(mx.MXNetError, match="set_num_threads takes a number of threads"):
         mx.set_num_threads(count)

@@ -12,7 +12,9 @@ import pytest
 
 import hybridgpu as mx
 from hybridgpu import autograd, gluon, nd
+from hybridgpu.backends.cpu import thread_pool
 from hybridgpu.backends.cpu.thread_pool import worker_count
+from hybridgpu.core import num_threads
 from hybridgpu.gluon import nn
 from hybridgpu.gluon.model_zoo.vision import BasicBlockV1
 
@@ -254,3 +256,47 @@ def test_explain_says_how_threads_share_a_kernel(function, shape, expected):
     (kernel,) = report.kernels
     assert re.fullmatch(expected, kernel.threads), kernel.threads
     assert (kernel.threads in str(report)) == (" chunks of " in kernel.threads)
+
+
+class _Code:
+    """Code of a program, with the variable that holds what runs its chunks."""
+
+    def __init__(self, handle):
+        self._handle = handle
+
+
+def pool_without_library(monkeypatch, resize):
+    """A pool as in a process that has none yet, and whose library notes the numbers that it is given."""
+    library = type("Library", (), {"hg_pool_resize": staticmethod(resize)})()
+    monkeypatch.setattr(thread_pool, "_library", None)
+    monkeypatch.setattr(thread_pool.ThreadPool, "_built", lambda self: library)
+    return thread_pool.ThreadPool(None, None, None)
+
+
+def test_a_number_that_is_set_while_the_pool_opens_is_its_last(monkeypatch):
+    given, setters = [], []
+
+    def resize(count):
+        if not given and not setters:
+            setters.append(threading.Thread(target=num_threads.set_num_threads, args=(5,)))
+            setters[0].start()
+            setters[0].join(0.2)
+        given.append(count)
+
+    pool = pool_without_library(monkeypatch, resize)
+    with mx.set_num_threads(2):
+        pool._opened()
+        setters[0].join()
+        assert given[-1] == 5
+
+
+def test_code_waits_for_the_pool_once(monkeypatch):
+    pool = pool_without_library(monkeypatch, lambda count: None)
+    handed = []
+    monkeypatch.setattr(thread_pool, "_hand_over", lambda library, code: handed.append(code._handle))
+    with mx.set_num_threads(1):
+        for handle in (1, 2, 1, 1):  # as each net of one text loads it
+            pool.serve(_Code(handle))
+        assert not handed and len(pool._waiting) == 2
+        with mx.set_num_threads(2):
+            assert sorted(handed) == [1, 2] and not pool._waiting

@@ -32,6 +32,7 @@ POINTER = "hg_run_chunks"  #: the variable of a program's code that holds the ad
 _SOURCE = '#include "thread_pool.h"\n'
 _library: ctypes.CDLL | None = None  #: one a process, whichever toolchain made it
 _opening = Lock()
+_changing = Lock()  #: who waits for the pool, and its number of threads
 _pools: weakref.WeakSet[ThreadPool] = weakref.WeakSet()
 
 
@@ -44,7 +45,7 @@ class ThreadPool:
 
     def __init__(self, toolchain: Toolchain, store: Store, keep: Callable[[str, bytes], ctypes.CDLL]) -> None:
         self._toolchain, self._store, self._keep = toolchain, store, keep
-        self._waiting: list[ctypes.CDLL] = []  #: code of programs that came while one thread was enough
+        self._waiting: dict[int, ctypes.CDLL] = {}  #: by its handle, code of programs that has no pool yet
         self._failed = False
         _pools.add(self)
 
@@ -61,18 +62,17 @@ class ThreadPool:
 
     def serve(self, code: ctypes.CDLL) -> None:
         """Give the pool's function to the code of a program that has chunks."""
-        if _library is None and get_num_threads() < 2:
-            self._waiting.append(code)
-            return
-        pool = self._opened()
-        if pool is not None:
-            _hand_over(pool, code)
+        self._waiting[code._handle] = code  # first: another thread may set the number meanwhile, and looks for it here
+        if _library is not None or get_num_threads() > 1:
+            self.serve_waiting()
 
     def serve_waiting(self) -> None:
-        """Give it to those that came while one thread was enough."""
+        """Give it to the code that came while one thread was enough, too."""
         pool = self._opened() if self._waiting else None
-        while pool is not None and self._waiting:
-            _hand_over(pool, self._waiting.pop())
+        if pool is not None:
+            with _changing:
+                while self._waiting:
+                    _hand_over(pool, self._waiting.popitem()[1])
 
     @cached_property
     def _key(self) -> str:
@@ -84,9 +84,8 @@ class ThreadPool:
         with _opening:
             if _library is None and not self._failed:
                 try:
-                    built = self._built()
-                    built.hg_pool_resize(get_num_threads())
-                    _library = built
+                    _library = self._built()
+                    _tell_number()
                 except (OSError, RuntimeError) as e:  # the compiler refuses it, or nothing can be written
                     self._failed = True
                     why = str(e).strip().split("\n")[0]
@@ -105,9 +104,15 @@ class ThreadPool:
         return self._keep(self._key, self._toolchain.compile(_SOURCE, "strict", self._store))
 
 
+def _tell_number() -> None:
+    """Let the pool have the number that is set now: of several threads that set one, the last to come here knows the last."""
+    with _changing:
+        if _library is not None:
+            _library.hg_pool_resize(get_num_threads())
+
+
 def _resize(count: int) -> None:
-    if _library is not None:
-        _library.hg_pool_resize(count)
+    _tell_number()
     if count > 1:
         for pool in list(_pools):
             pool.serve_waiting()

@@ -177,7 +177,7 @@ def build_loops(
         prefetch: operands are large, so that they may be worth fetching ahead.
 
     Raises:
-        TooLong: windows are written out, and there would be too many pieces.
+        TooManyStatements: windows are written out, and there would be too many pieces.
     """
     points, first = prod(v.extent for v in program.vars), program.vars[0] if partial_range else None
     try:

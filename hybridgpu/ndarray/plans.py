@@ -165,6 +165,8 @@ def _first(
     kwargs: dict[str, Any],
 ) -> Any:
     """Call a function, and keep the plan if it only applied one operator to the arrays."""
+    if len(set(map(id, arrays))) < len(arrays):  # x - x: which of them an operand is, is asked for all calls
+        arrays, args = _told_apart(args)
     outer, noting.calls = noting.calls, []
     try:
         result = function(*args, **kwargs)
@@ -185,3 +187,16 @@ def _first(
             plans.clear()
         plans[key] = plan
     return result
+
+
+def _told_apart(args: Sequence[Any]) -> tuple[Sequence[Any], Sequence[Any]]:
+    """(the arrays, all arguments) with another array of the same memory and history for one that came before."""
+    arrays: list[Any] = []
+    found = []
+    for x in args:
+        if x.__class__ in ARRAY_CLASSES:
+            if any(x is a for a in arrays):
+                x = x._as_kind(x._kind)
+            arrays.append(x)
+        found.append(x)
+    return arrays, found

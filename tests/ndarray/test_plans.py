@@ -77,6 +77,19 @@ def test_second_recorded_call_has_gradients_of_first(name):
     assert found[0].any()
 
 
+@pytest.mark.parametrize("module", [nd, mx.np], ids=["nd", "np"])
+@pytest.mark.parametrize("method", ["__sub__", "__rsub__", "__rtruediv__", "__pow__", "__rpow__"])
+def test_order_of_operands_after_an_array_with_itself(method, module, applied):
+    x, y = module.array([1.0, 2.0]), module.array([4.0, 5.0])
+    getattr(x, method)(x)
+    calls = len(applied)
+    made = getattr(x, method)(y).asnumpy()
+    np.testing.assert_array_equal(made, getattr(x.asnumpy(), method)(y.asnumpy()))
+    getattr(y, method)(y)
+    reflected = method.startswith("__r")
+    assert reflected or len(applied) == calls  # a square is a product like others
+
+
 def test_plans_are_used(applied):
     x, y = nd.array(A), nd.array(B)
     for _ in range(3):

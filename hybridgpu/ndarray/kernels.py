@@ -37,6 +37,8 @@ def runner(graph: Graph, device: Device) -> Callable[..., list[Any]]:
 
 
 def _wants_kernel(graph: Graph, device: Device) -> bool:
+    if isinstance(device, HostDevice) and any(n.prim.checks for n in graph.nodes):
+        return False  # an eager call raises its errors, however large its arrays are
     wanted = eager_kernels()
     if wanted == "auto":
         return pays_to_compile(graph, "cpu" if isinstance(device, HostDevice) else "cuda")

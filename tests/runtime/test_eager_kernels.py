@@ -48,6 +48,16 @@ CALLS = {
 EXACT = ("max-pool",)
 
 
+BEYOND = np.full(2000, 300, "f")
+#: calls with positions out of range, of arrays that are large enough for kernels
+OUT_OF_RANGE = {
+    "take": lambda x, at: nd.take(x, at, mode="raise"),
+    "np.take": lambda x, at: mx.np.take(x.as_np_ndarray(), at.as_np_ndarray().astype("int32"), axis=1, mode="raise"),
+    "gather_nd": lambda x, at: nd.gather_nd(x, at.reshape((1, -1))),
+    "scatter_nd": lambda x, at: nd.scatter_nd(nd.ones((2000, 40)), at.reshape((1, -1)), shape=(300, 40)),
+}
+
+
 @pytest.fixture(autouse=True)
 def _anew():
     eager.forget_graphs()
@@ -90,6 +100,17 @@ def test_kernels_compute_what_numpy_does(name, monkeypatch):
         np.testing.assert_array_equal(result, expected)
     for g, w in zip(gradients, wanted, strict=True):
         np.testing.assert_allclose(g, w, rtol=3e-4, atol=3e-5)
+
+
+@pytest.mark.parametrize("kernels", ["never", "auto", "always"])
+@pytest.mark.parametrize("name", OUT_OF_RANGE)
+def test_errors_of_values(name, kernels, monkeypatch):
+    monkeypatch.setenv("HYBRIDGPU_EAGER_KERNELS", kernels)
+    call, x, at = OUT_OF_RANGE[name], nd.ones((300, 300)), nd.array(BEYOND)
+    for _ in range(2):
+        with pytest.raises((mx.MXNetError, IndexError), match="out of bound"):
+            call(x, at)
+        assert call(x, at - 1).shape
 
 
 def pays(operator, *shapes, **attributes):

@@ -48,6 +48,7 @@ class Primitive:
         vjp: (b, g, y, inputs, params) -> one cotangent (or None) per input, or NO_DERIVATIVE.
         cost: rough scalar operations an element; decides about recomputation.
         doc: one line.
+        checks: whether ``evaluate`` raises errors, on a host, for values that kernels give a result for.
     """
 
     name: str
@@ -58,6 +59,7 @@ class Primitive:
     expr: str | Callable[..., str] | None = None
     cost: int = 1
     doc: str = ""
+    checks: bool = False
 
     def __repr__(self) -> str:
         return self.name

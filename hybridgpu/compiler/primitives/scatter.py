@@ -79,5 +79,6 @@ ROWS = [
         "hg::mod({0}, {1})",
         8,
         "positions counted from the end where negative; IndexError out of range, which kernels wrap instead",
+        checks=True,
     ),
 ]

@@ -341,7 +341,7 @@ def _fail(op: Operator, values: Values, inputs: Sequence[NDArray], error: Except
     which names the class of what was raised: it may be a defect of ours.
     """
     if isinstance(error, MXNetError):
-        if type(error) in (MXNetError, ParameterError):
+        if type(error) in (MXNetError, ParameterError, HostMemoryError):
             _add_operator(error, op, values, inputs)
         raise error
     found: MXNetError

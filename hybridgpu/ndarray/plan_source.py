@@ -127,7 +127,7 @@ def _define(parameters: str, lines: Sequence[str], names: dict[str, Any]) -> _Ca
     """A function of these lines."""
     text = f"def call({parameters}):\n" + "".join(f"    {line}\n" for line in lines)
     scope = dict(names)
-    exec(code_of(text, "<plan>"), scope)
+    exec(code_of(text, f"{__file__}, plan"), scope)  # a file of ours, so that messages name the user's line
     call: _Call = scope.pop("call")
     return call
 

@@ -72,7 +72,7 @@ class EagerKernel:
         lines = [*(f"d{k}, m{k}, q{k} = take{k}()" for k in results), *bound.lines(passed)]
         lines.append(f"return [{', '.join(f'd{k}' for k in results)}]")
         text = f"def call({', '.join(f'a{k}' for k in range(count))}):\n" + "".join(f"    {line}\n" for line in lines)
-        exec(code_of(text, "<eager kernel>"), names)
+        exec(code_of(text, f"{__file__}, eager kernel"), names)  # a file of ours, so that messages name the user's line
         call: Callable[..., list[Any]] = names.pop("call")
         return call
 

@@ -78,7 +78,9 @@ class Bound:
             return None
         names = self.names
         text = "def call(addresses):\n" + "".join(f"    {line}\n" for line in self.lines("*addresses"))
-        exec(code_of(text, "<call of a program>"), names)
+        exec(
+            code_of(text, f"{__file__}, call of a program"), names
+        )  # a file of ours, so that messages name the user's line
         call: Callable[[list[int]], None] = names.pop("call")  # it holds the names: no cycle
         return call
 

@@ -21,6 +21,7 @@ from hybridgpu.compiler.pipeline import compile_graph
 from hybridgpu.compiler.primitives import TABLE
 from hybridgpu.compiler.program import KernelStep, Program
 from hybridgpu.compiler.reference import evaluate
+from hybridgpu.compiler.size_buckets import MIN_DYNAMIC_EXTENT
 from hybridgpu.compiler.target import CPU, CUDA
 from hybridgpu.core.dtypes import dtype_of, from_short
 
@@ -218,7 +219,8 @@ def test_batch_size_does_not_change_the_text():
     for target in (CPU, CUDA):
         texts = [[k.text for k in compile_graph(net(n), target).kernels] for n in (2, 3, 17)]
         assert texts[0] == texts[1] == texts[2]
-    assert compile_graph(net(2), CPU).source == compile_graph(net(17), CPU).source
+    sources = [compile_graph(net(n), CPU).source for n in (MIN_DYNAMIC_EXTENT, 17, 10_000)]  # one chunk, and several
+    assert sources[0] == sources[1] == sources[2]
 
 
 class Short(str):

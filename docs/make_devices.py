@@ -3,7 +3,8 @@
 
     python docs/make_devices.py [--check]
 
-A table stands between ``<!-- cpu -->`` and ``<!-- end of cpu -->``, others between those of ``gpu`` and ``shipped``.
+A table stands between ``<!-- cpu -->`` and ``<!-- end of cpu -->``, others between those of ``gpu``,
+``array_library`` and ``shipped``.
 """
 
 from __future__ import annotations
@@ -14,14 +15,15 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from hybridgpu.compiler.devices.array_library import ARRAY_LIBRARY
 from hybridgpu.compiler.devices.gpu import GpuConstants
-from hybridgpu.compiler.devices.record import DeviceConstants, constants_of
+from hybridgpu.compiler.devices.record import constants_of
 from hybridgpu.compiler.target import CPU, CUDA
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "devices.md"
 KNOWN = ROOT / "hybridgpu" / "backends" / "cuda" / "known_devices.json"
-DEVICES = {"cpu": CPU.device, "gpu": CUDA.device}
+RECORDS = {"cpu": CPU.device, "gpu": CUDA.device, "array_library": ARRAY_LIBRARY}
 
 
 def value_text(value: Any, unit: str) -> str:
@@ -36,11 +38,11 @@ def value_text(value: Any, unit: str) -> str:
     return text if unit in ("count", "share") else f"{text} {unit}"
 
 
-def table(device: DeviceConstants) -> str:
-    """The constants of a device."""
+def table(record: Any) -> str:
+    """The constants of a record."""
     lines = ["| constant | value | what it is | source | measured |", "|---|---|---|---|---|"]
-    for c in constants_of(type(device)):
-        value, measured = value_text(getattr(device, c.name), c.unit), "yes" if c.measured else "no"
+    for c in constants_of(type(record)):
+        value, measured = value_text(getattr(record, c.name), c.unit), "yes" if c.measured else "no"
         lines.append(f"| `{c.name}` | {value} | {c.about} | {c.source} | {measured} |")
     return "\n".join(lines) + "\n"
 
@@ -59,7 +61,7 @@ def shipped() -> str:
 
 def page(text: str) -> str:
     """The page with its tables as they should be."""
-    for name, made in {**{name: table(device) for name, device in DEVICES.items()}, "shipped": shipped()}.items():
+    for name, made in {**{name: table(record) for name, record in RECORDS.items()}, "shipped": shipped()}.items():
         marked = re.compile(rf"(?<=<!-- {name} -->\n).*?(?=<!-- end of {name} -->)", re.S)
         assert marked.search(text), f"{PAGE.name} has lost its markers of {name}"
         text = marked.sub(lambda _, made=made: made, text)

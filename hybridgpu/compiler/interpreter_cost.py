@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from math import prod
 
+from .devices.array_library import ARRAY_LIBRARY
 from .ir.graph import Graph, Node
 
 __all__ = ["pays_to_compile"]
@@ -17,21 +18,6 @@ MIN_ELEMENTS = 512  #: of the largest array: programs with very many signatures,
 _SAVED = 8e-6  #: seconds that a call has to save, …
 _FASTER = 1.6  #: … and how many times faster it has to be
 
-# Seconds; NumPy 2, one core of a server with AVX-512, float32.
-_CALL = {"cpu": 1.2e-6, "cuda": 9e-6}  #: a function of the array module
-_REDUCTION = 3.5e-6  #: what a reduction of NumPy takes before it begins
-_SERIES = 2.5e-5  #: functions that NumPy lacks are polynomials of some 20 calls
-_PASS = 3.0e-10  #: an element of an elementwise function that memory limits
-_OPERATION = 6.0e-11  #: a scalar operation of an element
-_HALF = 2.5e-9  #: more for an element of two bytes, which is converted
-_STRIDED = 3.5e-9  #: an element that is read in another order than it lies in memory
-_GATHERED = 4.0e-9  #: an element of a gather, a scatter, a scan, a random number
-_MULTIPLY_ADD = 3.0e-10  #: a product and a sum of a convolution, which is unfolded first
-_DOT = 3.5e-11  #: that of a matrix product of few rows, for which libraries pack the other operand
-_KERNEL = 1.5e-6  #: a compiled program, whatever it does
-_KERNEL_BYTE = 2.5e-11
-_KERNEL_OPERATION = 1.2e-11
-_KERNEL_MULTIPLY_ADD = 1.3e-11
 _FEW_ROWS = 32  #: of a matrix product that kernels compute better than libraries
 _ONE_PASS = 8  #: operations of an element that cost no more than to read it
 
@@ -55,44 +41,43 @@ def pays_to_compile(graph: Graph, device: str) -> bool:
     moved = [n for n in computing if n.prim.name not in _FREE]
     if len(moved) == 1 and moved[0].prim.family == "elementwise" and moved[0].prim.cost <= _ONE_PASS:
         return False  # the array library has one function for it that takes what memory takes
-    uses = graph.uses()
+    library, uses = ARRAY_LIBRARY, graph.uses()
     apart = 0.0
     for n in computing:
         read = uses[n]
         apart += _seconds(n, device, not read or any(m.prim.family != "contract" for m in read) or n in graph.outputs)
-    together = (
-        _KERNEL + sum(n.prim.cost * n.size for n in computing if n.prim.family == "elementwise") * _KERNEL_OPERATION
-    )
-    together += sum(n.type.nbytes for n in (*graph.inputs, *graph.outputs)) * _KERNEL_BYTE
-    together += sum(_multiply_adds(n) * _KERNEL_MULTIPLY_ADD for n in computing)
+    operations = sum(n.prim.cost * n.size for n in computing if n.prim.family == "elementwise")
+    together = library.program_seconds + operations * library.program_op_seconds
+    together += sum(n.type.nbytes for n in (*graph.inputs, *graph.outputs)) * library.program_byte_seconds
+    together += sum(map(_multiply_adds, computing)) * library.program_product_seconds
     return apart - together > _SAVED and apart > _FASTER * together
 
 
 def _seconds(node: Node, device: str, strided: bool = True) -> float:
     """What the array library takes for a node; ``strided``: whether others than matrix products read a transposed one."""
-    name, family = node.prim.name, node.prim.family
-    call = _CALL[device]
+    library, name, family = ARRAY_LIBRARY, node.prim.name, node.prim.family
+    call = library.numpy_call_seconds if device == "cpu" else library.cupy_call_seconds
     size = max([node.size, *(i.size for i in node.inputs)])
     if family == "view":
         if name in _FREE or (name == "transpose" and not strided):
             return 0.0
-        return call + size * (_STRIDED if name == "transpose" else _PASS)
+        return call + size * (library.strided_seconds if name == "transpose" else library.element_seconds)
     if name in _SERIES_FUNCTIONS and device == "cpu":
-        call += _SERIES
-    half = _HALF * size if node.dtype.size == 2 and node.dtype.is_float else 0.0
+        call += library.series_seconds
+    half = library.half_seconds * size if node.dtype.size == 2 and node.dtype.is_float else 0.0
     if family == "elementwise":
-        return call + size * (_PASS + _OPERATION * node.prim.cost) + half
+        return call + size * (library.element_seconds + library.element_op_seconds * node.prim.cost) + half
     if family == "reduce":
-        return call + (_REDUCTION if device == "cpu" else 0.0) + size * _PASS + half
+        return call + (library.reduction_seconds if device == "cpu" else 0.0) + size * library.element_seconds + half
     if family == "loop":
         body: Graph = node.params["body"]
         inside = sum(_seconds(n, device) for n in body.nodes if n.prim.family != "leaf")
         return float(node.params["length"] * (inside + 3 * call))
     if family == "contract":
-        return call + _multiply_adds(node) * _DOT
+        return call + _multiply_adds(node) * library.dot_seconds
     if family == "conv":
-        return 4 * call + _multiply_adds(node) * _MULTIPLY_ADD
-    return 4 * call + size * _GATHERED + half
+        return 4 * call + _multiply_adds(node) * library.conv_seconds
+    return 4 * call + size * library.gathered_seconds + half
 
 
 def _has_few_rows(node: Node) -> bool:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import hybridgpu.compiler
+from hybridgpu.compiler.devices.array_library import ArrayLibraryConstants
 from hybridgpu.compiler.devices.cpu import CpuConstants
 from hybridgpu.compiler.devices.gpu import GpuConstants
 from hybridgpu.compiler.devices.record import DeviceConstants, constants_of
@@ -21,7 +22,7 @@ RECORDS = (CpuConstants, GpuConstants)
 UNITS = {
     "s", "s/byte", "bytes", "bytes/cycle", "cycles", "cycles/s", "1/cycle", "operations", "count", "share", "flag"
 }  # fmt: skip
-ALL = [pytest.param(c, id=f"{r.__name__}.{c.name}") for r in RECORDS for c in constants_of(r)]
+ALL = [pytest.param(c, id=f"{r.__name__}.{c.name}") for r in (*RECORDS, ArrayLibraryConstants) for c in constants_of(r)]
 #: integers among the units that a kernel's text may contain
 COUNTED = {"bytes", "count"}
 
@@ -102,6 +103,7 @@ def test_seconds_stand_in_the_records_alone():
     thresholds = {
         ("split_scatters", "_MIN_SECONDS"),  # seconds that are worth a look
         ("scatter_cost", "_EQUAL_SECONDS"),  # seconds that make no difference
+        ("interpreter_cost", "_SAVED"),  # seconds for which a program is compiled
     }
     found = set()
     folder = Path(hybridgpu.compiler.__file__).parent

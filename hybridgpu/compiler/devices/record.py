@@ -2,7 +2,8 @@
 """What the compiler may know of a device: constants with a unit, a source, and whether they were measured.
 
 Two records, :class:`.cpu.CpuConstants` and :class:`.gpu.GpuConstants`, hold every figure that describes a device rather
-than a decision of the compiler: seconds, rates, latencies, sizes of caches, limits. Tile sizes and thresholds that were
+than a decision of the compiler: seconds, rates, latencies, sizes of caches, limits. A third one holds those of array libraries,
+:class:`.array_library.ArrayLibraryConstants`. Tile sizes and thresholds that were
 chosen to fit them stay beside the code that uses them, and are written as shares of these figures where they are that.
 """
 
@@ -40,7 +41,7 @@ class Constant:
     measured: bool
 
 
-def constants_of(record: type[DeviceConstants]) -> tuple[Constant, ...]:
+def constants_of(record: Any) -> tuple[Constant, ...]:
     """Every constant of a record, in its order."""
     return tuple(Constant(f.name, f.default, **f.metadata) for f in fields(record))
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Chunks: turns of a CPU kernel's outermost loop that one thread takes at once.
+"""Chunks: iterations of a CPU kernel's outermost loop that one thread takes at once.
 
 They follow from the kernel's shapes and the cost model alone, not from the number of threads, so that results have the same
 bits whatever runs them. A step that is over before another thread could help is one chunk. Of longer ones chunks are as short as
@@ -20,20 +20,20 @@ _MOST_CHUNKS = 128  #: of a step: two for each of 64 cores
 
 
 def chunk_size(kernel: Kernel, target: Target) -> int:
-    """Turns of the outermost loop that are a chunk; 0 where the kernel runs as a whole."""
+    """Iterations of the outermost loop that are a chunk; 0 where the kernel runs as a whole."""
     if not kernel.chunk_multiple or not target.device.loop_nests:
         return 0
-    turns, multiple = kernel.extents[0], kernel.chunk_multiple
+    extent, multiple = kernel.extents[0], kernel.chunk_multiple
     chunks = min(
         int(one_thread_seconds(kernel, target) / target.cpu.chunk_seconds),
         kernel.most_chunks or _MOST_CHUNKS,
-        -(-turns // multiple),
+        -(-extent // multiple),
     )
     if chunks < 2:
         return 0
-    each = -(-turns // chunks)
+    each = -(-extent // chunks)
     each += -each % multiple
-    return each if each < turns else 0
+    return each if each < extent else 0
 
 
 def one_thread_seconds(kernel: Kernel, target: Target) -> float:

@@ -2,7 +2,7 @@
 """Loop nests of the CPU's map kernels.
 
 The compiler vectorises innermost loops; what does not depend on an inner loop is computed outside it.
-Loops are cut where conditions change (``index_set_splitting``), so that a join is as many loops as it has parts, and
+Loops are cut where conditions change (``index_set_splitting``), so that a concat is as many loops as it has operands, and
 two of them run in tiles where operands lie across (``transpose_tiling``).
 """
 
@@ -159,8 +159,9 @@ class LoopFields(TemplateFields):
         return self._chosen(self.states.lines, self.states.nontemporal)
 
     def _chosen(self, lines: Sequence[Line], nontemporal: Sequence[Line] | None) -> Sequence[Line]:
-        plain = nontemporal is None or any(p.aliased for p in self.pointers)
-        return rolled(lines if plain or nontemporal is None else nontemporal, self.pointers)
+        if nontemporal is not None and not any(p.aliased for p in self.pointers):
+            lines = nontemporal
+        return rolled(lines, self.pointers)
 
 
 class TooManyStatements(Exception):

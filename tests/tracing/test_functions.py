@@ -567,36 +567,3 @@ def test_a_recorded_result_cannot_be_written_by_a_call(reads):
             with pytest.raises(mx.MXNetError, match="Assigning to NDArrays that are already in a computational graph"):
                 function(inner, w)
         same(inner.asnumpy(), x.asnumpy())
-
-
-@pytest.mark.usefixtures("compiler")
-def test_gradients_through_a_state_that_the_call_updates_are_of_its_value_before():
-    class Running(gluon.HybridBlock):
-        def __init__(self):
-            super().__init__()
-            with self.name_scope():
-                self.mean = self.params.get("mean", shape=(3,), init="ones", grad_req="null")
-                self.scale = self.params.get("scale", shape=(3,), init="ones")
-
-        def forward(self, x):
-            mean = self.mean.data()
-            mean[:] = 0.5 * mean + x.mean(axis=0)
-            return x * mean * mean * self.scale.data()
-
-    net = Running()
-    net.initialize()
-    net.hybridize()
-    mean = np.ones(3)
-    for k in range(4):
-        host = np.random.default_rng(k).normal(size=(2, 3)).astype(np.float32)
-        x = nd.array(host)
-        x.attach_grad()
-        with autograd.record():
-            y = net(x)
-        y.backward()
-        mean = 0.5 * mean + host.mean(axis=0)
-        np.testing.assert_allclose(net.mean.data().asnumpy(), mean, rtol=1e-4, atol=1e-5)
-        np.testing.assert_allclose(net.scale.grad().asnumpy(), (host * mean**2).sum(axis=0), rtol=1e-4, atol=1e-5)
-        expected = np.broadcast_to(mean**2 + mean * host.sum(axis=0), host.shape)
-        np.testing.assert_allclose(x.grad.asnumpy(), expected, rtol=1e-4, atol=1e-5)
-        assert k < 1 or net._hg_fast or net._hg_inner

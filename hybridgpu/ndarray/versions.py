@@ -116,7 +116,8 @@ def is_versioned(x: Any) -> bool:
 
 
 def versioned(array: NDArray) -> NDArray:
-    """An array in the same memory that may get another one; nobody else should hold ``array``."""
+    """An array in the same memory that may get another one; nobody else should hold ``array``, nor a pool its memory:
+    :func:`latest` knows the memory that was exchanged as long as it is there."""
     if is_versioned(array):
         return array
     made = wrap(array._data, array._type.ctx, array._kind)

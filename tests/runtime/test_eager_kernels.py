@@ -113,6 +113,22 @@ def test_errors_of_values(name, kernels, monkeypatch):
         assert call(x, at - 1).shape
 
 
+def test_memory_of_results_is_no_memory_of_parameters(monkeypatch):
+    monkeypatch.setenv("HYBRIDGPU_EAGER_KERNELS", "always")
+    parameter = mx.gluon.Parameter("w", shape=(200, 200))
+    parameter.initialize(init="ones")
+    parameter.cast("float64")
+    parameter.set_data(5 * nd.ones((200, 200)))  # other memory takes the place of that of the cast
+    x = nd.array(values(200, 200))
+    x.attach_grad()
+    for _ in range(4):
+        with autograd.record():
+            y = nd.cast(x, "float64")  # whose result may lie where the parameter did
+            z = y * y
+        z.backward()
+        np.testing.assert_allclose(x.grad.asnumpy(), 2 * x.asnumpy(), rtol=1e-6)
+
+
 def pays(operator, *shapes, **attributes):
     op = OPERATORS[operator]
     types = [nd.zeros(s)._type.tensor for s in shapes]

@@ -329,7 +329,8 @@ class Parameter:
             return
         old = self._grad
         with autograd_state.pause():
-            self._data = [versioned(d.astype(dtype)) for d in self._data]
+            # copied: memory of a result is given out again
+            self._data = [versioned(d.astype(dtype).copyto(d.context)) for d in self._data]
             invalidate_bindings()
             self._init_grad()
             for new, gradient in zip(self._grad or (), old or (), strict=True):

@@ -43,7 +43,7 @@ else:
 late.register(
     __name__,
     {
-        "..runtime.eager_kernels": "eager_kernel",
+        "..runtime.eager_kernels": "eager_kernels",
         ".apply": "apply",
         ".backward_pass": "backward",
         ".indexing": "get_item is_contiguous set_item",

@@ -8,7 +8,7 @@ machine is, on what else a program computes, or on what lies in the cache.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..backends.devices import HostDevice
@@ -23,17 +23,20 @@ if TYPE_CHECKING:
     from ..backends.devices import Device
     from ..compiler.ir.graph import Graph
 
-__all__ = ["runner"]
+__all__ = ["runners"]
 
 
-def runner(graph: Graph, device: Device) -> Callable[..., list[Any]]:
-    """What computes the graph of an operator, or of its derivative, on arrays of a device: a kernel, or an interpreter."""
-    simple = simplify(graph)
-    if _wants_kernel(simple, device):
-        found: Callable[..., list[Any]] | None = late.eager_kernel(graph, device)
-        if found is not None:
-            return found
-    return Interpreter(simple, device.xp, special=as_function(device.library, device.xp))
+def runners(graphs: Sequence[Graph], device: Device) -> list[Callable[..., list[Any]]]:
+    """What computes each graph of an operator, or of its derivative, on arrays of a device: a kernel, or an interpreter.
+
+    Kernels of several graphs are compiled side by side.
+    """
+    simple = [simplify(g) for g in graphs]
+    wanted = [k for k, g in enumerate(simple) if _wants_kernel(g, device)]
+    kernels = late.eager_kernels([graphs[k] for k in wanted], device) if wanted else []
+    found = {k: kernel for k, kernel in zip(wanted, kernels, strict=True) if kernel is not None}
+    hook = as_function(device.library, device.xp)
+    return [found.get(k) or Interpreter(g, device.xp, special=hook) for k, g in enumerate(simple)]
 
 
 def _wants_kernel(graph: Graph, device: Device) -> bool:

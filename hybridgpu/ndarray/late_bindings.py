@@ -22,7 +22,7 @@ class ArrayBindings(LateBindings):
     attribute_error: Callable[[Any, str], AttributeError]
     backward: Callable[..., Any]
     before_write: Callable[[NDArray], None]
-    eager_kernel: Callable[..., Any]
+    eager_kernels: Callable[..., list[Any]]
     get_item: Callable[[NDArray, Any], NDArray]
     is_contiguous: Callable[[tuple[slice, ...], tuple[int, ...]], bool]
     make_method: Callable[[str], Callable[..., Any] | None]

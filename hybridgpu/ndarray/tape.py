@@ -22,7 +22,7 @@ from ..compiler.passes.differentiate import differentiate
 from ..context import Context
 from ..core.autograd_state import GradientInfo, history, state
 from .device_scope import zeros_on
-from .kernels import runner
+from .kernels import runners
 from .ndarray import NDArray, wrap
 from .versions import latest
 
@@ -32,6 +32,7 @@ __all__ = [
     "Node",
     "Pullback",
     "StatefulCall",
+    "prepare_all",
     "record_call",
     "running_average",
     "tracked",
@@ -151,8 +152,13 @@ class DifferentiableGraph:
         """What runs it on arrays of the device: an interpreter, or a kernel (kernels.py)."""
         run = self._runs.get(device)
         if run is None:
-            run = self._runs[device] = runner(self.graph, device)
+            run = self._runs[device] = runners([self.graph], device)[0]
         return run
+
+    @property
+    def differentiated(self) -> bool:
+        """Whether a derivative was asked for before."""
+        return bool(self._derivatives)
 
     def derivative(
         self, given: tuple[bool, ...], wanted: tuple[bool, ...]
@@ -168,6 +174,14 @@ class DifferentiableGraph:
                 made.output_positions,
             )
         return found
+
+
+def prepare_all(functions: Sequence[DifferentiableGraph], device: Device) -> None:
+    """Make what runs functions on arrays of the device, side by side where it has to be compiled."""
+    new = [f for f in functions if device not in f._runs]
+    with device.current():
+        for f, run in zip(new, runners([f.graph for f in new], device), strict=True):
+            f._runs[device] = run
 
 
 class StatefulCall(Node):
@@ -267,11 +281,22 @@ class FunctionCall(StatefulCall):
     def _needs(self) -> Sequence[int]:
         return self.needs
 
-    def _gradients(self, cotangents: Sequence[NDArray | None], wanted: Sequence[bool]) -> Sequence[NDArray | None]:
-        visible = len(self.types)
-        given = (*(c is not None for c in cotangents), *(False,) * (len(self.results) - visible))
+    def _derivative(self, given: Sequence[bool], wanted: Sequence[bool]) -> Any:
+        """As :meth:`DifferentiableGraph.derivative`, for the results that callers see and the inputs."""
+        hidden = (False,) * (len(self.results) - len(self.types))
         constant = (False,) * (len(self.arrays) - len(self.inputs))
-        function, takes, gives = self.function.derivative(given, (*wanted, *constant))
+        return self.function.derivative((*given, *hidden), (*wanted, *constant))
+
+    def likely_derivative(self, wanted: Sequence[bool]) -> DifferentiableGraph | None:
+        """What the backward pass runs if each result has a cotangent; None if the call cannot be differentiated."""
+        try:
+            found: DifferentiableGraph = self._derivative([True] * len(self.types), wanted)[0]
+        except Exception:  # which the pass raises itself if it comes here
+            return None
+        return found if found.graph.outputs else None
+
+    def _gradients(self, cotangents: Sequence[NDArray | None], wanted: Sequence[bool]) -> Sequence[NDArray | None]:
+        function, takes, gives = self._derivative([c is not None for c in cotangents], wanted)
         if not function.graph.outputs:
             return [None] * sum(wanted)
         heads = [c for c in cotangents if c is not None]

@@ -381,6 +381,11 @@ class Compilation:
             store.put("program", key, data)
             self._program = Program.from_bytes(data) if symbolic[0] else program  # (dimensions are plain numbers there)
 
+    @property
+    def source(self) -> str:
+        """The text to compile, known once it is planned; '' if there is none."""
+        return "" if self._program is None else self._program.source
+
     def start(self) -> None:
         """Begin to compile what is planned, beside what this thread does until it calls :meth:`finish`."""
         backend, program = self._backend, self._program

@@ -7,10 +7,13 @@ the operator first meets its types, and stays: results never depend on when a co
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from functools import partial
 from typing import Any
 
 from ..backends.code_cache import code_of
+from ..backends.cpu.compile import cpu_count
 from ..backends.devices import Device
 from ..compiler.ir.graph import RANDOM_STATE, Graph
 from ..core.fork_safe_lock import Lock
@@ -18,7 +21,7 @@ from ..core.settings import numeric_mode
 from .compilation import Compilation, Compiled
 from .dispatch.pools import shared_storage
 
-__all__ = ["EagerKernel", "eager_kernel"]
+__all__ = ["EagerKernel", "eager_kernels"]
 
 _building = Lock()
 
@@ -77,17 +80,32 @@ class EagerKernel:
         return call
 
 
-def eager_kernel(graph: Graph, device: Device) -> EagerKernel | None:
-    """The program of an operator's graph; None where there is no compiler."""
+def eager_kernels(graphs: Sequence[Graph], device: Device) -> list[EagerKernel | None]:
+    """The programs of operators' graphs, which are compiled side by side; None where there is no compiler."""
     backend = device.backend()
     if backend is None:
-        return None
-    types = [n.type for n in graph.inputs if n.params["name"] != RANDOM_STATE]
+        return [None] * len(graphs)
     numeric = numeric_mode()
-    identity = f"eager {backend.key()} {numeric} {graph}"
-    with (
-        _building,
-        Compilation(lambda _: graph, types, device, frozenset(), graph.name, "eager call", identity, numeric) as job,
-    ):
-        made = job.finish()
-    return EagerKernel(graph, made) if made.program is not None else None
+    made: list[Compiled] = []
+    jobs: list[Compilation] = []
+    sources: set[str] = set()
+    with _building, ExitStack() as entered:
+        for graph in graphs:
+            types = [n.type for n in graph.inputs if n.params["name"] != RANDOM_STATE]
+            identity = f"eager {backend.key()} {numeric} {graph}"
+            lower = partial(_itself, graph)
+            job = Compilation(lower, types, device, frozenset(), graph.name, "eager call", identity, numeric)
+            jobs.append(entered.enter_context(job))
+            if len(graphs) > 1 and job.source not in sources:  # kernels of another size would be compiled twice
+                sources.add(job.source)
+                job.start()
+            if len(jobs) - len(made) > cpu_count():
+                made.append(jobs[len(made)].finish())
+        made += [job.finish() for job in jobs[len(made) :]]
+    return [
+        EagerKernel(graph, one) if one.program is not None else None for graph, one in zip(graphs, made, strict=True)
+    ]
+
+
+def _itself(graph: Graph, _: object) -> Graph:
+    return graph

@@ -10,10 +10,12 @@ import pytest
 
 import hybridgpu as mx
 from hybridgpu import autograd, nd
-from hybridgpu.compiler.interpreter_cost import MIN_ELEMENTS, pays_to_compile
+from hybridgpu.compiler.interpreter_cost import pays_to_compile
 from hybridgpu.compiler.passes.canonicalize.simplify import simplify
 from hybridgpu.compiler.reference import Interpreter
 from hybridgpu.ndarray import apply as eager
+from hybridgpu.ndarray import backward_pass
+from hybridgpu.ndarray.late_bindings import late
 from hybridgpu.ops import OPERATORS
 from hybridgpu.runtime.eager_kernels import EagerKernel
 
@@ -26,7 +28,7 @@ def values(*shape):
     return RANDOM.standard_normal(shape).astype("f")
 
 
-X, G, PLANES, C = values(64, 40), values(40), values(4, 6, 12, 12), values(6)
+X, G, PLANES, C = values(512, 320), values(320), values(8, 8, 48, 48), values(8)
 #: name -> (call, arrays)
 CALLS = {
     "softmax": (lambda x: nd.softmax(x), [X]),
@@ -40,7 +42,7 @@ CALLS = {
     "max-pool": (lambda x: nd.Pooling(x, kernel=(3, 3), stride=(2, 2), pad=(1, 1), pool_type="max"), [PLANES]),
     "Convolution": (
         lambda x, w, b: nd.Convolution(x, w, b, kernel=(3, 3), pad=(1, 1), num_filter=8),
-        [PLANES, values(8, 6, 3, 3), values(8)],
+        [PLANES, values(8, 8, 3, 3), C],
     ),
     "np.var": (lambda x: mx.np.var(x.as_np_ndarray(), axis=1).as_nd_ndarray(), [X]),
 }
@@ -138,16 +140,17 @@ def pays(operator, *shapes, **attributes):
 @pytest.mark.parametrize(
     ("operator", "shapes", "attributes", "compiled"),
     [
-        ("softmax", [(64, 10)], {}, True),
-        ("softmax", [(4, 5)], {}, False),
-        ("LayerNorm", [(16, 64), (64,), (64,)], {}, True),
+        ("softmax", [(64, 10)], {}, False),
+        ("softmax", [(512, 1000)], {}, True),
+        ("LayerNorm", [(16, 64), (64,), (64,)], {}, False),
+        ("LayerNorm", [(512, 512), (512,), (512,)], {}, True),
         ("broadcast_add", [(1000, 1000), (1000, 1000)], {}, False),
         ("relu", [(100, 100)], {}, False),
         ("exp", [(1000, 1000)], {}, True),
         ("transpose", [(1000, 1000)], {}, True),
         ("transpose", [(20, 30)], {}, False),
         ("relu", [(1000, 1000)], {}, False),
-        ("FullyConnected", [(16, 512), (256, 512)], {"num_hidden": 256, "no_bias": True}, True),
+        ("FullyConnected", [(16, 2048), (2048, 2048)], {"num_hidden": 2048, "no_bias": True}, True),
         ("FullyConnected", [(512, 512), (256, 512)], {"num_hidden": 256, "no_bias": True}, False),
     ],
 )
@@ -157,16 +160,52 @@ def test_types_decide(operator, shapes, attributes, compiled):
 
 def test_small_arrays_wait_for_no_compiler():
     before = len(mx.compile_report().events)
-    for rows in range(1, 20):
-        nd.softmax(nd.ones((rows, 5))), nd.LayerNorm(nd.ones((rows, 5)), nd.ones(5), nd.ones(5))
-    assert 19 * 5 < MIN_ELEMENTS
+    for rows in range(1, 60, 3):
+        x = nd.ones((rows, 80))
+        x.attach_grad()
+        for call in (nd.softmax, nd.L2Normalization, nd.sigmoid, lambda x: nd.LeakyReLU(x, act_type="gelu")):
+            with autograd.record():
+                y = call(x)
+            y.backward()
+        nd.LayerNorm(x, nd.ones(80), nd.ones(80))
     assert len(mx.compile_report().events) == before
+
+
+def test_a_first_backward_pass_compiles_all_at_once(monkeypatch):
+    def gradients(together):
+        eager.forget_graphs()
+        x, w = nd.array(PLANES), nd.array(values_of_w)
+        asked = []
+        with monkeypatch.context() as patch:
+            make = late.eager_kernels
+            patch.setattr(
+                late, "eager_kernels", lambda graphs, device: asked.append(len(graphs)) or make(graphs, device)
+            )
+            if not together:
+                patch.setattr(backward_pass, "_prepare", lambda sweep, wanted: None)
+            for a in (x, w):
+                a.attach_grad()
+            with autograd.record():
+                y = nd.Convolution(x, w, kernel=(3, 3), pad=(1, 1), num_filter=8, no_bias=True)
+                y = nd.Pooling(nd.LeakyReLU(y, act_type="gelu"), kernel=(2, 2), stride=(2, 2), pool_type="max")
+                y = nd.softmax(y)
+            del asked[:]
+            y.backward(nd.array(np.cos(np.arange(y.size)).reshape(y.shape)))
+        return asked, [a.grad.asnumpy() for a in (x, w)]
+
+    values_of_w = values(8, 8, 3, 3)
+    one_by_one, expected = gradients(together=False)
+    asked, found = gradients(together=True)
+    assert len(one_by_one) > 2
+    assert asked == [len(one_by_one)]
+    for g, e in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(g, e)
 
 
 def test_results_do_not_depend_on_the_cache(tmp_path):
     program = (
         "import numpy as np, hashlib, hybridgpu as mx\n"
-        "x = mx.nd.array(np.random.RandomState(0).standard_normal((40, 33)))\n"
+        "x = mx.nd.array(np.random.RandomState(0).standard_normal((500, 333)))\n"
         "print(hashlib.sha256(b''.join(mx.nd.softmax(x).asnumpy().tobytes() for _ in range(5))).hexdigest())\n"
         "print(mx.compile_report().compiled_modules, [e.cache for e in mx.compile_report().events])\n"
     )
@@ -195,7 +234,7 @@ def test_results_belong_to_the_caller():
 def test_large_results_share_memory():
     from hybridgpu.runtime.dispatch import pools
 
-    x = nd.array(values(1 << 7, 1 << 10))
+    x = nd.array(values(1 << 9, 1 << 10))
     first = nd.softmax(x)
     memory = first._data.base
     held = nd.softmax(x)
@@ -212,9 +251,9 @@ def test_large_results_share_memory():
 def test_views_and_parameters_are_operands():
     from hybridgpu.gluon import Parameter
 
-    p = Parameter("w", shape=(64, 40))
+    p = Parameter("w", shape=(512, 320))
     p.initialize(mx.init.Normal(1))
-    y = nd.array(values(65, 40))[1:]  # at an address of its own
+    y = nd.array(values(513, 320))[1:]  # at an address of its own
     for k in range(4):
         np.testing.assert_array_equal(nd.softmax(y).asnumpy(), nd.softmax(y.copy()).asnumpy())
         np.testing.assert_array_equal(nd.softmax(p.data()).asnumpy(), nd.softmax(p.data().copy()).asnumpy())

@@ -22,7 +22,7 @@ from .schedule.cpu.chunks import CHUNK_ROWS, chunk_size, one_thread_seconds
 from .schedule.in_place import apply_in_place
 from .schedule.kernel import Kernel
 from .schedule.schedule_groups import Scheduled
-from .size_buckets import bucket_bytes
+from .size_buckets import bucket_bytes, worth_argument
 from .target import Target
 
 if TYPE_CHECKING:
@@ -168,6 +168,8 @@ class _ProgramBuilder:
                 operators=() if operators == first.operators else tuple(operators),
                 choice=None if choice == first.choice else choice,
                 chunk=chunk,
+                in_chunks=not kernel.most_chunks
+                and (chunk > 0 or (kernel.chunk_multiple > 0 and worth_argument(kernel.extents[0]))),
                 nanoseconds=int(one_thread_seconds(kernel, self._target) * 1e9),
             )
         )
@@ -189,7 +191,6 @@ class _ProgramBuilder:
                     numeric=self._target.numeric,
                     compile_cost=kernel.compile_cost,
                     chunk_multiple=kernel.chunk_multiple,
-                    merges_chunks=kernel.most_chunks > 0,
                 )
             )
         return self._by_name[name]

@@ -52,7 +52,6 @@ class KernelInfo:
         numeric: the mode that it is compiled in.
         compile_cost: the time that the C++ compiler takes for it, in fiftieths of a second.
         chunk_multiple: CPU: what chunks of its outermost loop are multiples of; 0: it runs as a whole.
-        merges_chunks: CPU: it runs its chunks itself, since it merges what comes of them.
     """
 
     name: str
@@ -65,7 +64,6 @@ class KernelInfo:
     numeric: str = "strict"
     compile_cost: int = 2
     chunk_multiple: int = 0
-    merges_chunks: bool = False
 
 
 @dataclass
@@ -74,6 +72,7 @@ class KernelStep:
 
     Attributes:
         chunk: CPU: turns of its outermost loop that a thread takes at once; 0: it takes all of them.
+        in_chunks: CPU: an entry calls it for chunks: also where one size is a single chunk, since others have the same text.
         nanoseconds: CPU: what it takes on one thread, as the cost model estimates it.
     """
 
@@ -87,6 +86,7 @@ class KernelStep:
     operators: tuple[tuple[str, str, str], ...] = ()  #: what it computes, if not what the kernel's first start does
     choice: dict[str, Any] | None = None  #: its own, if it is not that of the kernel's first start
     chunk: int = 0
+    in_chunks: bool = False
     nanoseconds: int = 0
 
 

@@ -20,7 +20,6 @@ from collections.abc import Sequence
 
 from ...core.dtypes import from_short
 from ..program import END_OF_UNIT, Buffer, KernelInfo, KernelStep, Program
-from ..size_buckets import MIN_DYNAMIC_EXTENT
 from .math_headers import required_headers
 from .render import EntryCall, UnitFields, includes, render
 
@@ -54,7 +53,7 @@ def cpu_source(program: Program) -> None:
             kernel = program.kernels[step.kernel]
             pointers = [_argument(program, b) for b in step.buffers]
             extent, *rest = (_table_entry(program, "extent", n) for n in step.extents)
-            chunk = _table_entry(program, "chunk", step.chunk or step.extents[0]) if _in_chunks(kernel, step) else ""
+            chunk = _table_entry(program, "chunk", step.chunk or step.extents[0]) if step.in_chunks else ""
             bounds = ["begin", "end"] if chunk else ["0", extent]
             calls.append(EntryCall(kernel.name, [*pointers, *bounds, *rest], extent, chunk))
         entries.append(calls)
@@ -98,13 +97,6 @@ def cpu_source(program: Program) -> None:
     units = [unit(kernels, (), (), True) for kernels in _assign_to_units(program.kernels)]
     units.append(unit((), [_declaration(k) for k in program.kernels], entries, True))
     program.source = END_OF_UNIT.join(units)
-
-
-def _in_chunks(kernel: KernelInfo, step: KernelStep) -> bool:
-    """Whether an entry calls a kernel for chunks: also where one size is a single chunk, since others have the same text."""
-    if kernel.merges_chunks:
-        return False
-    return bool(step.chunk) or (kernel.chunk_multiple > 0 and step.extents[0] >= MIN_DYNAMIC_EXTENT)
 
 
 def _options(headers: set[str]) -> str:

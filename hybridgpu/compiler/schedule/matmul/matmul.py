@@ -21,7 +21,7 @@ from ...ir.indexing import Expr, Var, of_var, substitute
 from ...passes.fuse.group import Group, label
 from ...passes.materialize import as_strided, matrix_strides
 from ...primitives.views import strip_views
-from ...size_buckets import MIN_DYNAMIC_EXTENT
+from ...size_buckets import worth_argument
 from ...target import Target
 from ..blocks import Line
 from ..choice import MatmulChoice
@@ -340,7 +340,7 @@ def _cpu_loops(p: _Product, outputs: Sequence[Node]) -> _Loops:
     if lengths or words:
         known = frozenset({p.k}) if dynamic else lengths
         terms = _shape_text(writer, calls.left, calls.spans[0].right, n, p.k, known)
-    if batch and not panels and batch[0].extent < MIN_DYNAMIC_EXTENT:  # of a batch of few, threads share the heads
+    if batch and not panels and not worth_argument(batch[0].extent):  # of a batch of few, threads share the heads
         batch = sorted(batch, key=lambda v: -v.extent)
     fields = CpuMatmulFields(
         pointers=writer.pointer_list(outputs),

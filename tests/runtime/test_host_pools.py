@@ -8,7 +8,7 @@ import pytest
 import hybridgpu as mx
 from hybridgpu.compiler.ir.types import tensor_type
 from hybridgpu.core.dtypes import from_short
-from hybridgpu.runtime.dispatch.pools import OutputPool, ScratchPool, StoragePool
+from hybridgpu.runtime.dispatch.pools import OutputPool, ScratchPool, StoragePool, _shared
 
 TYPE = tensor_type((4, 3), from_short("f32"))
 
@@ -48,3 +48,12 @@ def test_pools_that_keep_nothing(make):
     pool = make()
     pool.take()
     assert not pool._ring
+
+
+@pytest.mark.parametrize("take", [StoragePool(TYPE, True).take, lambda: _shared.take(1 << 18)], ids=["own", "shared"])
+def test_an_entry_that_nobody_has_unpacked_yet_is_held(take):
+    """Another thread may come between the return of one and its caller's names for what is in it."""
+    for _ in range(2):  # new ones, then those that were given back
+        first, second = take(), take()
+        assert first[2] != second[2]
+        del first, second

@@ -112,16 +112,16 @@ class StoragePool(_Ring[tuple[Any, Any, int]]):
     def take(self) -> tuple[Any, Any, int]:
         """(data that nobody else holds, its memory, its address)."""
         for entry in self._ring:
-            data, raw, _ = entry
+            data, raw, address = entry
             if getrefcount(data) == REFS_ONE and getrefcount(raw) == REFS_TWO:  # as above
-                return entry
+                return data, raw, address  # not the entry: it would hold them for nobody until it is unpacked
         if not self.reuse:
             data = _fresh(self.type)
             return data, None, _address(data)
         data = _aligned(self.type)
-        entry = data, data.base, _address(data)
-        self._add(entry)
-        return entry
+        raw, address = data.base, _address(data)
+        self._add((data, raw, address))
+        return data, raw, address
 
 
 class _SharedMemory:
@@ -137,20 +137,20 @@ class _SharedMemory:
         if ring is None:
             ring = self._rings[nbytes] = []
         for k, entry in enumerate(ring):
-            _, raw, _ = entry
+            data, raw, address = entry
             if getrefcount(raw) == REFS_TWO:  # held by its entry and by the bytes
                 if k:  # the next call looks behind it first
                     ring.append(ring.pop(0))
-                return entry
+                return data, raw, address  # as above
         data = aligned_bytes(nbytes)
-        entry = data, data.base, _address(data)
+        raw, address = data.base, _address(data)
         if len(ring) < _SHARED_ENTRIES and nbytes <= _SHARED_BYTES // 4:
             if self._nbytes + nbytes > _SHARED_BYTES:
                 self._rings.clear()  # whoever holds a result keeps it
                 self._rings[nbytes], self._nbytes = ring, sum(e[0].nbytes for e in ring)
-            ring.append(entry)
+            ring.append((data, raw, address))
             self._nbytes += nbytes
-        return entry
+        return data, raw, address
 
 
 _shared = _SharedMemory()

@@ -16,6 +16,7 @@ import hybridgpu
 from hybridgpu.backends.devices import use_gpu_devices
 from hybridgpu.cache.disk_cache import default_store, reset_default_store
 from hybridgpu.cli import main
+from hybridgpu.cli.bench import children
 
 ROOT = Path(hybridgpu.__file__).resolve().parents[1]
 
@@ -211,3 +212,10 @@ def _real_gpus():
     use_gpu_devices(None)
     yield
     use_gpu_devices(held)
+
+
+def test_bench_gives_every_library_the_same_number_of_threads(monkeypatch):
+    monkeypatch.setenv("HYBRIDGPU_NUM_THREADS", "3")
+    script = "import hybridgpu; print(hybridgpu.get_num_threads())"
+    environment = children._environment(1)
+    assert subprocess.check_output([sys.executable, "-c", script], env=environment, text=True).strip() == "1"

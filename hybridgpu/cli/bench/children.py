@@ -19,7 +19,7 @@ from .results import FirstCall, SuiteResult
 
 __all__ = ["first_calls", "run_worker"]
 
-_THREADS = ("OMP", "OPENBLAS", "MKL", "NUMEXPR")
+_THREADS = ("HYBRIDGPU", "OMP", "OPENBLAS", "MKL", "NUMEXPR")
 
 
 def _environment(threads: int, **more: str) -> dict[str, str]:

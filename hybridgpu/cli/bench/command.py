@@ -32,7 +32,7 @@ LARGE = ("chain", "broadcast", "rows")  #: suites that have large sizes
 @click.option(
     "--repeat", type=click.IntRange(1), help=f"Rounds of every size. [default: {ROUNDS}, quick {QUICK_ROUNDS}]"
 )
-@click.option("--threads", type=click.IntRange(1), default=1, show_default=True, help="Threads that NumPy may use.")
+@click.option("--threads", type=click.IntRange(1), default=1, show_default=True, help="Threads that all may use.")
 @click.option("--json", "json_file", type=click.Path(dir_okay=False, path_type=Path), help="Write everything there.")
 @click.option("--plot", "plot_file", type=click.Path(dir_okay=False, path_type=Path), help="Draw a .png, .svg or .pdf.")
 def bench(

@@ -203,10 +203,6 @@ def main() -> None:
         print(json.dumps(message), file=out, flush=True)
 
     with contextlib.redirect_stdout(sys.stderr):  # whatever a library prints is no message
-        from ... import runtime
-
-        if "set_num_threads" in vars(runtime):
-            vars(runtime)["set_num_threads"](options["threads"])
         try:
             result = measure_suite(
                 SUITES[options["suite"]],

@@ -193,10 +193,11 @@ def _told_apart(args: Sequence[Any]) -> tuple[Sequence[Any], Sequence[Any]]:
     """(the arrays, all arguments) with another array of the same memory and history for one that came before."""
     arrays: list[Any] = []
     found = []
-    for x in args:
+    for given in args:
+        x = given
         if x.__class__ in ARRAY_CLASSES:
             if any(x is a for a in arrays):
-                x = x._as_kind(x._kind)
+                x = given._as_kind(given._kind)
             arrays.append(x)
         found.append(x)
     return arrays, found

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The thread pool of a process: hg_pool_run calls a function for each chunk of a range, on the caller's thread and on those
-// workers that come. Which chunks there are does not depend on the number of threads.
+// The thread pool of a process: hg_pool_run calls a function for the chunks of a range, on the caller's thread and on those
+// workers that come. Where chunks begin does not depend on the number of threads; one thread takes all in one call.
 //
 // The caller takes chunks itself. Workers that are awake join, and the caller waits only for those that have joined. Idle
 // workers spin for a while, then sleep until a job is worth waking them. A second caller meanwhile, or one inside
-// a chunk, runs its chunks by itself. A forked child starts afresh. See docs/cpu.md.
+// a chunk, takes all of its own at once. A forked child starts afresh. See docs/cpu.md.
 //
 // Compiled by itself and opened once a process: backends/cpu/thread_pool.py.
 #ifndef _GNU_SOURCE
@@ -109,14 +109,6 @@ inline bool run_chunk() {
   if (begin >= job.total) return false;
   job.body(job.context, begin, job.total - begin < job.chunk ? job.total : begin + job.chunk);
   return true;
-}
-
-void run_alone(Index n, Index chunk, Body body, void* context) {
-  Index begin = 0;
-  do {
-    body(context, begin, n - begin < chunk ? n : begin + chunk);
-    begin += chunk;
-  } while (begin < n);
 }
 
 // A worker that was woken on its caller's processor, as some kernels do, goes to another one of those that the caller may
@@ -255,11 +247,12 @@ HG_POOL_API void hg_pool_resize(int threads) {
 // Workers that exist.
 HG_POOL_API int hg_pool_workers() { return started; }
 
-// body(context, begin, end) for every chunk of 0 … n - 1, for 0, 0 if n is 0; `chunk` elements each, of the last one what is left.
+// body(context, begin, end) for all chunks of 0 … n - 1, one or several at a time; for 0, 0 if n is 0. `chunk` elements
+// each, of the last one what is left.
 HG_POOL_API void hg_pool_run(Index n, Index chunk, Body body, void* context) {
   if (n <= chunk || load(limit) < 2 || __atomic_load_n(&owner, __ATOMIC_RELAXED) ||
       __atomic_exchange_n(&owner, 1, __ATOMIC_ACQUIRE)) {
-    run_alone(n, chunk, body, context);
+    body(context, 0, n);
     return;
   }
   if (!self) self = (pid_t)syscall(SYS_gettid);
@@ -275,7 +268,7 @@ HG_POOL_API void hg_pool_run(Index n, Index chunk, Body body, void* context) {
   job.thread = self;
   __atomic_store_n(&job.closed, 0, __ATOMIC_RELAXED);
   __atomic_store_n(&next.value, 0, __ATOMIC_RELAXED);
-  const uint64_t opened = (number(state.value) + 1ull) * kJob + helpers * kRoom;
+  const uint64_t opened = (number(load(state.value)) + 1ull) * kJob + helpers * kRoom;
   store(state.value, opened);
   Index mine = run_chunk();
   if (mine && (started < limit - 1 || load(sleepers))) {

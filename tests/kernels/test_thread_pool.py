@@ -21,21 +21,29 @@ pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="th
 _CHECKER = r"""
 #include "thread_pool.h"
 #define API extern "C" __attribute__((visibility("default")))
-struct Marks { int* counts; Index busy; };
+struct Marks { int* counts; Index n, chunk, busy, calls, apart; };
 static void mark(void* context, Index begin, Index end) {
   Marks& marks = *(Marks*)context;
+  __atomic_fetch_add(&marks.calls, 1, __ATOMIC_RELAXED);
+  if (begin % marks.chunk || (end % marks.chunk && end != marks.n)) __atomic_fetch_add(&marks.apart, 1, __ATOMIC_RELAXED);
   for (Index i = begin; i < end; ++i) {
     __atomic_fetch_add(&marks.counts[i], 1, __ATOMIC_RELAXED);
     for (volatile Index k = 0; k < marks.busy; ++k) {}
   }
 }
-// Runs so many jobs; how many elements were visited another number of times than once a job.
+// Runs so many jobs; how many elements were visited another number of times than once a job, and calls that cut a chunk.
 API Index check(Index n, Index chunk, int jobs, Index busy, int* counts) {
-  Marks marks = {counts, busy};
-  Index wrong = 0;
+  Marks marks = {counts, n, chunk, busy, 0, 0};
   for (int j = 0; j < jobs; ++j) hg_pool_run(n, chunk, mark, &marks);
+  Index wrong = marks.apart;
   for (Index i = 0; i < n; ++i) wrong += counts[i] != jobs;
   return wrong;
+}
+// How many calls run a job.
+API Index calls(Index n, Index chunk, int* counts) {
+  Marks marks = {counts, n, chunk, 0, 0, 0};
+  hg_pool_run(n, chunk, mark, &marks);
+  return marks.calls;
 }
 """
 
@@ -77,6 +85,13 @@ def test_each_element_is_visited_once(pool, threads, n, chunk):
     pool.hg_pool_resize(threads)
     assert wrong(pool, n, chunk, jobs=20) == 0
     assert wrong(pool, n, chunk, busy=2000) == 0
+
+
+@pytest.mark.parametrize(("n", "chunk"), [(0, 1), (7, 3), (1000, 1)])
+def test_one_thread_takes_all_chunks_in_a_call(pool, n, chunk):
+    """Convolutions copy a band once, however many chunks share it."""
+    pool.hg_pool_resize(1)
+    assert pool.calls(ctypes.c_longlong(n), ctypes.c_longlong(chunk), (ctypes.c_int * max(n, 1))()) == 1
 
 
 def test_workers_start_for_long_jobs_alone(build):

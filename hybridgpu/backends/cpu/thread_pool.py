@@ -2,7 +2,7 @@
 """The thread pool of this process (kernels/thread_pool.h), which programs call for their chunks.
 
 It is compiled and kept as a program's code is, opened once, and never closed: its threads may be asleep in it. A program
-holds a pointer to a function, which runs its chunks one after the other until the pool's function takes its place.
+holds a pointer to a function, which runs all its chunks at once until the pool's function takes its place.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class ThreadPool:
         return self._toolchain.unit_key("strict", _SOURCE)
 
     def _opened(self) -> ctypes.CDLL | None:
-        """The pool; None where it cannot be built, and chunks run one after the other."""
+        """The pool; None where it cannot be built, and one thread takes all chunks."""
         global _library
         with _opening:
             if _library is None and not self._failed:

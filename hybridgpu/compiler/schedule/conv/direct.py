@@ -423,7 +423,7 @@ def _band_loops(
 def _slices(shape: ConvShape, band: Band, bands: int) -> int:
     """Parts of the output channels of a group, where there are too few ``bands`` of a sample for many threads.
 
-    Each makes the copy of its band anew if it is the first of a chunk, so that it should compute much of that.
+    Each makes the copy of its band anew if it is the first that a thread takes at once, so that it should compute much of that.
     """
     most = shape.outputs // (_SLICE_CHANNELS if band.direct else 4 * _SLICE_CHANNELS)
     return max(1, min(-(-_UNITS // bands), most))

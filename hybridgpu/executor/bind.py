@@ -184,7 +184,7 @@ def simple_bind(
     states = [
         make(n, s, t, old_aux) for n, s, t in zip(symbol.list_auxiliary_states(), aux_found, aux_types, strict=True)
     ]
-    return Executor(symbol, ctx, arguments, gradients, requests, states, True, groups)
+    return Executor(symbol, ctx, arguments, gradients, requests, states, True, groups, shared_exec)
 
 
 def _types_of(symbol: Symbol, given: Mapping[str, Any]) -> tuple[list[Any], list[Any]]:

@@ -38,6 +38,7 @@ __all__ = ["Executor"]
 
 #: calls of an executor that are interpreted before its graph is compiled: compiling costs as much as some tens of them
 _COMPILE_AFTER = 32
+_PLAN_AFTER = 4  #: the same of one made from another that is compiled, whose kernels it has: no compiler runs
 
 
 class Executor:
@@ -64,6 +65,7 @@ class Executor:
         aux_arrays: Sequence[NDArray],
         wants_gradients: bool,
         groups: Mapping[str, Context] | None = None,
+        relative: Executor | None = None,
     ) -> None:
         self._symbol, self._ctx, self._groups = symbol, ctx, dict(groups or {})
         self.arg_arrays, self.aux_arrays = list(arg_arrays), list(aux_arrays)
@@ -85,9 +87,13 @@ class Executor:
         self._watched: Callable[[], bool] = lambda: False
         self._steps: NodeInterpreter | None = None
         self._programs: dict[Any, Compiled | RecordedProgram] = {}
+        #: by structure, of all executors that were made from one another: what differs from the first types is symbolic
+        self._first_types: dict[str, list[TensorType]] = relative._first_types if relative is not None else {}
         # operators that end programs run between compiled ones
         self._stages: CachedOp | None = None
-        if any(map(is_graph_break, topological(symbol._heads))):
+        if relative is not None and relative._symbol is symbol:
+            self._stages = relative._stages
+        elif any(map(is_graph_break, topological(symbol._heads))):
             self._stages = CachedOp(symbol, symbol.list_inputs(), {}, self._name(), numeric=self._numeric)
         self._calls = self._position = 0
         self._needs_heads = True
@@ -241,7 +247,10 @@ class Executor:
                 self._needs_heads = False  # what the last stage needs shows when it runs
                 return self._stages(inputs)
             wanted = tuple(x._autograd is not None for x in inputs)
-            return self._run(inputs, is_train, wanted, interpreted=self._calls <= _COMPILE_AFTER)
+            # (relatives are compiled: its kernels are there)
+            known = self._structure.hash in self._first_types
+            least = min(_PLAN_AFTER, _COMPILE_AFTER) if known else _COMPILE_AFTER
+            return self._run(inputs, is_train, wanted, interpreted=self._calls <= least)
         finally:
             autograd_state.state.recording, autograd_state.state.training = old
 
@@ -269,6 +278,7 @@ class Executor:
                 structure=self._structure,
                 numeric=self._numeric,
                 interpreted=interpreted,
+                first=self._first_signature(types, interpreted),
             )
         assert isinstance(found, Compiled)
         return found
@@ -291,9 +301,14 @@ class Executor:
                 self._structure,
                 self._numeric,
                 interpreted,
+                first=self._first_signature(types, interpreted),
             )
         assert isinstance(found, RecordedProgram)
         return found
+
+    def _first_signature(self, types: list[TensorType], interpreted: bool) -> list[TensorType]:
+        """The types that were compiled first for a graph of this structure; an interpreted call decides nothing."""
+        return types if interpreted else self._first_types.setdefault(self._structure.hash, types)
 
     def _name(self) -> str:
         return self._symbol.name or "group"
@@ -424,6 +439,7 @@ class Executor:
             states,  # type: ignore[arg-type]
             self._wants_gradients,
             self._groups,
+            self,
         )
         made._share(self._own_outputs())
         made._monitor, made._watched = self._monitor, self._watched

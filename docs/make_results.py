@@ -52,6 +52,7 @@ HEADS = {
     "norm": "LayerNorm, GELU; rows of {}",
     "lenet": "LeNet, batch of {}",
     "resnet": "residual blocks, batch of {}",
+    **{name: f"eager {name[6:].replace('_', ' ')}, {{}} elements" for name in beside.workloads.SUITES["eager"]},
 }
 
 

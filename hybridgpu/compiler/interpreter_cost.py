@@ -38,7 +38,9 @@ def pays_to_compile(graph: Graph, device: str) -> bool:
     """
     if max((n.size for n in graph.nodes), default=0) < MIN_ELEMENTS:
         return False
-    computing = [n for n in graph.nodes if n.prim.family not in _LIBRARY or _has_few_rows(n)]
+    if device != "cpu" and any(n.prim.family == "conv" for n in graph.nodes):
+        return False  # it is cuDNN's, and views and sums beside it are little
+    computing = [n for n in graph.nodes if n.prim.family not in _LIBRARY or (device == "cpu" and _has_few_rows(n))]
     moved = [n for n in computing if n.prim.name not in _FREE]
     if len(moved) == 1 and moved[0].prim.family == "elementwise" and moved[0].prim.cost <= _ONE_PASS:
         return False  # the array library has one function for it that takes what memory takes

@@ -22,6 +22,7 @@ from hybridgpu.compiler.reference import evaluate
 from hybridgpu.compiler.target import CUDA
 from hybridgpu.core.dtypes import f32, from_short
 from hybridgpu.gluon import nn
+from hybridgpu.ndarray.apply import forget_graphs
 
 
 def behind_gpu(find):
@@ -99,7 +100,9 @@ def test_eager_calls_and_their_gradients(fake, name):
     assert queries == {k: fake.count(f"cudnnGetConvolution{k}Algorithm_v7") for k in runs}  # known since the first call
 
 
-def test_eager_calls_without_cudnn(without):
+def test_eager_calls_without_cudnn(without, monkeypatch):
+    monkeypatch.setenv("HYBRIDGPU_EAGER_KERNELS", "never")  # NumPy on both
+    forget_graphs()
     function, shapes, _ = LAYERS["Convolution"]
     arrays = [X, *(rng.normal(size=s).astype(np.float32) for s in shapes)]
     for got, want in zip(gradients(mx.gpu(0), function, arrays), gradients(mx.cpu(), function, arrays), strict=True):

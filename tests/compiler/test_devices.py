@@ -103,7 +103,6 @@ def test_seconds_stand_in_the_records_alone():
     thresholds = {
         ("split_scatters", "_MIN_SECONDS"),  # seconds that are worth a look
         ("scatter_cost", "_EQUAL_SECONDS"),  # seconds that make no difference
-        ("interpreter_cost", "_SAVED"),  # seconds for which a program is compiled
     }
     found = set()
     folder = Path(hybridgpu.compiler.__file__).parent

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from ..base import MXNetError
 from ..core.settings import set_tf32
+from ..ndarray.apply import forget_graphs
 from ..ndarray.binding_version import invalidate_bindings
 
 __all__ = ["allow_tf32"]
@@ -48,5 +49,6 @@ def allow_tf32(allowed: bool | None = True) -> _Scope:
 def _set(allowed: bool | None) -> bool | None:
     before = set_tf32(allowed)
     if before is not allowed:
-        invalidate_bindings()  # prepared calls run programs that were made for the setting of before
+        invalidate_bindings()  # prepared calls run programs that were made for the setting of before, …
+        forget_graphs()  # … and so do eager kernels
     return before

@@ -15,7 +15,8 @@ T = TypeVar("T")
 
 class ThreadCall(Generic[T]):
     """A call that another thread makes. Leaving the ``with`` waits for its end, which Ctrl-C does not: then it goes on
-    alone, and a process that ends does not wait for it either.
+    alone, and a process that ends does not wait for it either. Where no thread can be started, as under a limit of
+    processes, the caller's own makes it.
 
     Attributes:
         seconds: what the call took, 0 until it has ended.
@@ -27,7 +28,12 @@ class ThreadCall(Generic[T]):
         self._error: BaseException | None = None
         self.seconds = 0.0
         self._thread = threading.Thread(target=self._run, name="hybridgpu compilation", daemon=True)
-        self._thread.start()
+        try:
+            self._thread.start()
+        except RuntimeError:  # can't start new thread
+            self._run()
+            if self._error is not None and not isinstance(self._error, Exception):  # Ctrl-C is this thread's
+                raise self._error from None
 
     def _run(self) -> None:
         start = time.perf_counter()
@@ -39,7 +45,7 @@ class ThreadCall(Generic[T]):
 
     def result(self) -> T:
         """What the call gave or raised."""
-        self._thread.join()
+        self._wait()
         if self._error is not None:
             raise self._error
         return self._found[0]
@@ -49,4 +55,8 @@ class ThreadCall(Generic[T]):
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is None or issubclass(kind, Exception):
+            self._wait()
+
+    def _wait(self) -> None:
+        if self._thread.ident is not None:  # it was started
             self._thread.join()

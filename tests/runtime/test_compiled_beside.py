@@ -61,6 +61,19 @@ def failing(monkeypatch, error, number):
     return names
 
 
+def test_without_a_further_thread(net, monkeypatch):
+    """Under a limit of processes the caller's thread compiles both, one after the other."""
+    refused = []
+
+    def refuse(thread):
+        refused.append(thread)
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    check(net)
+    assert refused
+
+
 def test_both_are_compiled_at_a_time(net, monkeypatch):
     meet, load = threading.Barrier(2, timeout=60), CpuBackend.load
 

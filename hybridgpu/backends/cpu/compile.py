@@ -175,9 +175,14 @@ def _side_by_side(
             failures.append(e)
 
     most = max(1, cpu_count() - this_thread.background)
-    threads = [threading.Thread(target=work) for _ in range(min(most, len(jobs)) - 1)]
-    for thread in threads:
-        thread.start()
+    threads: list[threading.Thread] = []
+    for _ in range(min(most, len(jobs)) - 1):
+        thread = threading.Thread(target=work)
+        try:
+            thread.start()
+        except RuntimeError:  # can't start new thread: fewer at a time do
+            break
+        threads.append(thread)
     try:
         work()
     finally:  # Ctrl-C, too, leaves no compiler behind that writes into a folder that is gone

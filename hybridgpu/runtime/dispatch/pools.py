@@ -123,6 +123,11 @@ class StoragePool(_Ring[tuple[Any, Any, int]]):
         self._add((data, raw, address))
         return data, raw, address
 
+    def entry(self) -> tuple[Any, Any, int]:
+        """One of the pool's own entries, for a caller that sees itself whether somebody holds its data."""
+        self.take()
+        return self._ring[0]
+
 
 class _SharedMemory:
     """Memory on the host for results of many programs, each of which would keep its own; by size, within a bound."""

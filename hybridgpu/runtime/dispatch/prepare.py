@@ -283,7 +283,7 @@ class _Writer(CallSource):
         if not pool.reuse:
             self.lines.append(f"d{k}, _, at{k} = take{k}()")
             return
-        self.names |= {f"last{k}": pool.take(), "count": getrefcount, "one": REFS_ONE, "two": REFS_TWO}
+        self.names |= {f"last{k}": pool.entry(), "count": getrefcount, "one": REFS_ONE, "two": REFS_TWO}
         self.lines.append(f"d{k}, m, at{k} = last{k}")
         self.lines.append(f"if count(d{k}) != one or count(m) != two: d{k}, m, at{k} = take{k}()")
 

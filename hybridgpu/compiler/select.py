@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Literal
 from ..core.dataclass import dataclass
 from ..core.dtypes import f32
 from .ir.dims import nominal
-from .passes.materialize import SCATTERS, matrix_strides
+from .passes.materialize import SCATTERS
 
 if TYPE_CHECKING:
     from .devices.cpu import CpuConstants
@@ -27,11 +27,10 @@ __all__ = ["Kind", "Selection", "Selector", "library_computes", "select"]
 
 Kind = Literal["matmul", "conv", "conv_input_dilated", "conv_backward_filter", "scatter", "library"]
 
-_MIN_TILE_ROWS = 16  #: CPU: rows that are worth tiles of which the right operand is copied
 _MIN_UTILIZATION = (
     0.4  #: CPU: the share of a direct convolution's multiplications that counts, from which on it pays, …
 )
-_THIN_CHANNELS = 16  #: … or with so few channels, of which windows make products too thin for BLAS, …
+_THIN_CHANNELS = 16  #: … or with so few channels, of which windows make products too thin, …
 _MIN_THIN_UTILIZATION = 0.1  #: … the share where there are zeros between elements, which cost less then
 
 
@@ -110,11 +109,8 @@ def library_computes(target: Target) -> Callable[[Node], bool] | None:
 
 
 def _select_dot(node: Node, target: Target) -> Selection:
-    """Thin products are bound by reading the matrix once, and small ones by the cost of a call.
-
-    On the CPU the generated tiles are as fast as a library's up to some ten million multiplications; beyond, its
-    threads pay.
-    """
+    """On the CPU thin products are bound by reading the matrix once, small ones by the cost of a call; of what is larger
+    the operands are copied, column by column or in blocks."""
     m, k = node.inputs[0].shape[-2:]
     if node.size == 0 or k == 0:
         return Selection("library", "it multiplies nothing")
@@ -125,30 +121,16 @@ def _select_dot(node: Node, target: Target) -> Selection:
     cpu, work = target.cpu, node.size * k
     if m <= cpu.thin_rows:
         return Selection("matmul", f"{m} {'row' if m == 1 else 'rows'}: bound by reading the matrix once")
+    from .schedule.matmul.blocked import why_in_blocks
+
+    why = why_in_blocks(node, target)
+    if why:
+        return Selection("matmul", f"in blocks: {why}")
     if work <= cpu.small_product_ops:
-        return Selection("matmul", f"{work:,} multiplications take less than a library's call")
+        return Selection("matmul", f"{work:,} multiplications take less than copying the operands")
     if node.dtype.is_half:
         return Selection("library", f"{work:,} multiplications of halves, more than {cpu.small_product_ops:,}")
-    if work > cpu.tiled_product_ops:
-        return Selection("library", f"{work:,} multiplications, more than {cpu.tiled_product_ops:,}")
-    tiled = Selection("matmul", f"{work:,} multiplications, at most {cpu.tiled_product_ops:,}")
-    along, across = (matrix_strides(i) for i in node.inputs)
-    if along is None or across is None:  # copied first, into rows
-        return tiled if k * node.dtype.size <= cpu.copied_column_bytes else _copied_column(k)
-    if across[0] == 1 and along[1] == 1:  # row_dot
-        return tiled
-    if target.panels and across[1] == 1:
-        from .passes.prepack_weights import MAX_PANEL_ROWS, PANEL_ROW_BYTES
-
-        if across[0] * node.dtype.size in PANEL_ROW_BYTES and k <= MAX_PANEL_ROWS:
-            return tiled  # outer_product, on whole vectors side by side
-    if m < _MIN_TILE_ROWS:
-        return Selection("library", f"{m} rows, of a matrix that does not lie in the order of the sum")
-    return tiled if k * node.dtype.size <= cpu.copied_column_bytes else _copied_column(k)
-
-
-def _copied_column(k: int) -> Selection:
-    return Selection("library", f"columns of {k:,} elements would be copied first")
+    return Selection("matmul", f"{work:,} multiplications, at most {cpu.tiled_product_ops:,}")
 
 
 def _select_dot_by_cost(node: Node, target: Target) -> Selection:
@@ -216,7 +198,7 @@ def _select_conv_of_cpu(node: Node, shape: ConvShape | None, cpu: CpuConstants) 
 
 
 def _why_im2col(node: Node, shape: ConvShape | None) -> str:
-    """Why the CPU unfolds a convolution for BLAS."""
+    """Why the CPU unfolds a convolution, for a product."""
     from .schedule.conv.backward_filter import filter_gradient, why_no_kernel
     from .schedule.conv.direct import band_of
 
@@ -234,7 +216,7 @@ def _why_im2col(node: Node, shape: ConvShape | None) -> str:
         reason = "no band of rows fits the cache"
     else:
         reason = f"{band.utilization / prod(shape.base):.0%} of what a kernel computes would count"
-    return f"unfolded for BLAS: {reason}"
+    return f"unfolded, for a product: {reason}"
 
 
 # -- scatters

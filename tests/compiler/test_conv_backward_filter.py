@@ -311,4 +311,4 @@ def test_why_others_are_unfolded():
     stored = type(program).from_bytes(program.to_bytes())
     for p in (program, stored):
         notes = [s.note for s in p.steps if isinstance(s, LibraryStep)]
-        assert notes == ["unfolded for BLAS: more than three spatial axes"]
+        assert notes == ["unfolded, for a product: more than three spatial axes"]

@@ -68,10 +68,10 @@ class CpuConstants(DeviceConstants):
     pointer_alignment: int = constant(64, "bytes", "what kernels take their pointers to be multiples of", "our choice")
     thin_rows: int = constant(4, "count", "rows of a product that is bound by reading its matrix", _CHOSEN)
     small_product_ops: int = constant(
-        1 << 19, "operations", "multiplications of a product that take less than a library's call", _CHOSEN
+        1 << 19, "operations", "multiplications of a product that take less than copying its operands", _CHOSEN
     )
     tiled_product_ops: int = constant(
-        1 << 24, "operations", "multiplications of a product beyond which a library's threads pay", _CHOSEN
+        1 << 24, "operations", "multiplications of a product beyond which its operands are copied into blocks", _CHOSEN
     )
     copied_column_bytes: int = constant(
         2 * _KIB, "bytes", "a column of a product's right operand of which some dozens may be copied", _CHOSEN

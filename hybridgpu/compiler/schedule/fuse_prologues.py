@@ -29,6 +29,7 @@ from ..passes.fuse.group import label, label_pair
 from ..passes.materialize import matrix_strides
 from ..primitives.views import strip_views
 from ..target import Target
+from .matmul.blocked import why_in_blocks
 from .matmul.matmul import contiguous_along_k
 from .prologue import ComputedOperand, computed_operand, panel_columns, panel_rows, strided_array, strided_in_rows
 from .runtime_args import reduces_outermost
@@ -207,6 +208,8 @@ def _conv_prologue_cost(producer: Group, use: _Use, conv: Node, target: Target) 
 
 
 def _panel_prologue_cost(producer: Group, use: _Use, dot: Node, both: bool, target: Target) -> _PrologueCost:
+    if why_in_blocks(dot, target):
+        return _PrologueCost(None, "panel", f"{label(use.node)} would be computed again for every block of the product")
     (m, k), n, itemsize = dot.inputs[0].shape[-2:], dot.shape[-1], dot.dtype.size
     rows = panel_rows(m, k, itemsize)
     along = use.position == 0 or contiguous_along_k(dot)

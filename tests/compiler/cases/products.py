@@ -30,6 +30,23 @@ def dense_large(b: Builder, x: Node, w: Node, c: Node) -> Node:
     return b.max(b.dot(x, b.transpose(w, (1, 0))) * 0.05 + c, 0.0)
 
 
+@case("f32[24,600]", "f32[600,40]", "f32[40]")
+def in_blocks(b: Builder, x: Node, w: Node, c: Node) -> Node:
+    """A sum of so many terms that operands are copied, in blocks."""
+    return b.max(b.dot(x, w) * 0.05 + c, 0.0)
+
+
+@case("f64[40,48]", "f64[40,33]")
+def over_batch_in_blocks(b: Builder, x: Node, w: Node) -> Node:
+    """As the gradient of a weight."""
+    return b.dot(b.transpose(x, (1, 0)), w) * 0.5
+
+
+@case("f32[2,3,8,64]", "f32[2,3,64,180]")
+def batched_in_blocks(b: Builder, x: Node, w: Node) -> Node:
+    return b.transpose(b.dot(x, w), (0, 2, 1, 3)) * 2.0
+
+
 @case("f32[2,3,4,5]", "f32[2,3,5,6]")
 def batched(b: Builder, x: Node, w: Node) -> Node:
     return b.transpose(b.dot(x, w), (0, 2, 1, 3)) * 2.0

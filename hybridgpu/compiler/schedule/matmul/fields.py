@@ -11,7 +11,15 @@ from ..blocks import Line
 from ..kernel import FlatFields, Statement, TemplateFields, address
 from ..prologue import Loader
 
-__all__ = ["ColumnSpan", "CpuMatmulFields", "CudaMatmulFields", "ElementFields", "Matrix", "PatchFields"]
+__all__ = [
+    "BlockedMatmulFields",
+    "ColumnSpan",
+    "CpuMatmulFields",
+    "CudaMatmulFields",
+    "ElementFields",
+    "Matrix",
+    "PatchFields",
+]
 
 _DYNAMIC = "hg::DYNAMIC"  #: in the place of a number that a product's function takes at run time
 
@@ -101,6 +109,32 @@ class CpuMatmulFields(TemplateFields):
     spans: list[ColumnSpan]
     statements: list[Statement]
     panels: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class BlockedMatmulFields(TemplateFields):
+    """A large product on the CPU, whose operands are copied in blocks.
+
+    Attributes:
+        product: type and name of an element of the product.
+        batch: the loops over matrices, as (variable, extent).
+        rows, columns: C text of those that a call computes, from and to.
+        shape: C text of the members of an ``hg::Shape``.
+        left, right: the operands.
+        coordinates: names of an element's row and column.
+        statements: the epilogue of an element.
+    """
+
+    template: ClassVar[str] = "cpu/matmul_blocked.j2"
+    product: tuple[str, str]
+    batch: list[tuple[str, int]]
+    rows: str
+    columns: str
+    shape: str
+    left: Matrix
+    right: Matrix
+    coordinates: tuple[str, str]
+    statements: list[Statement]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -46,7 +46,16 @@ from ..prologue import PANEL_BYTES, ComputedOperand, computed_operand, loader, p
 from ..runtime_args import dynamic_lengths, likely_dynamic, reduces_outermost
 from ..scalar import ScalarProgram
 from ..traffic import elements_read, traffic
-from .fields import ColumnSpan, CpuMatmulFields, CudaMatmulFields, ElementFields, Matrix, PatchFields
+from .blocked import why_in_blocks
+from .fields import (
+    BlockedMatmulFields,
+    ColumnSpan,
+    CpuMatmulFields,
+    CudaMatmulFields,
+    ElementFields,
+    Matrix,
+    PatchFields,
+)
 
 if TYPE_CHECKING:
     from .config_cuda import MatmulConfig
@@ -55,6 +64,9 @@ __all__ = ["contiguous_along_k", "schedule_matmul"]
 
 _CHUNK_ROWS = 64  #: rows that chunks are multiples of: those beside which columns are copied, or tiles run down (CPU) …
 _FEW_ROWS = 512  #: … of so many; of fewer ones chunks are multiples of 8
+_BLOCK_ROWS = 192  #: the same of a product in blocks, whole tiles: each chunk copies all of the right operand …
+_BLOCK_COLUMN_BYTES = 256  #: … or of its columns, as many as its tiles have: each chunk copies its part
+_BLOCKS_OF_COLUMNS = 4  #: columns are what threads share where there are so many of them, …
 _COMPUTED = ("left", "right")  #: names of operands that are computed as they are loaded
 
 
@@ -124,7 +136,7 @@ def schedule_matmul(
     k = Var("k", dot.inputs[0].shape[-1])
     product = _Product(program, dot, writer, batch, m, n, k, dict(prologues or {}), [], [], [])
     outputs = [s.node for s in program.stores]
-    loops = _cpu_loops(product, outputs) if target.name == "cpu" else _cuda_loops(product, target, outputs)
+    loops = _cpu_loops(product, target, outputs) if target.name == "cpu" else _cuda_loops(product, target, outputs)
     loaded = [product.prologue_operand(position, True) for position in product.prologues]
     read, written = traffic(program, product.stored_operands, [x.elements_read for x in loaded])
     needed = dict.fromkeys(h for p in (program, *(x.program for x in loaded)) for h in headers(p))
@@ -303,8 +315,10 @@ def _prologue_note(dot: Node, prologues: Mapping[int, Group]) -> str:
     return f"computes {' and '.join(found)} as it loads {'them' if len(prologues) > 1 else 'it'}"
 
 
-def _cpu_loops(p: _Product, outputs: Sequence[Node]) -> _Loops:
+def _cpu_loops(p: _Product, target: Target, outputs: Sequence[Node]) -> _Loops:
     """Panels of the operands that are made, and the calls between."""
+    if not p.prologues and why_in_blocks(p.dot, target):
+        return _blocked_loops(p, outputs)
     writer, dot, batch, m, n = p.writer, p.dot, p.batch, p.m, p.n
     depth, floats = p.k.extent, dot.dtype.short in ("f32", "f64")
     panels = _is_packed(dot)
@@ -365,6 +379,51 @@ def _cpu_loops(p: _Product, outputs: Sequence[Node]) -> _Loops:
         chunk_multiple=1 if batch else 8 if by_columns or m.extent < _FEW_ROWS else _CHUNK_ROWS,
         headers=("tile_cpu.h",) if calls.transposes else (),
         compile_cost=5 if form == "dots" and m.extent > 1 else 2,  # tiles, whose sums a compiler unrolls and orders
+    )
+
+
+def _blocked_loops(p: _Product, outputs: Sequence[Node]) -> _Loops:
+    """Blocks of the operands, which lie in any order; threads share columns, or rows beside few columns."""
+    writer, dot, batch, m, n = p.writer, p.dot, p.batch, p.m, p.n
+    if batch:
+        lengths = dynamic_lengths(m.extent, n.extent, p.k.extent)
+        dynamic = {v.name for v in (m, n, p.k) if v.extent in lengths}
+        writer.dynamic_axes = frozenset({*dynamic, m.name, *(v.name for v in batch)} if dynamic else ())
+    _lay_out_operands(p, m, n, constants=False)
+    named = writer.runtime_args.named
+    columns_of_tile = _BLOCK_COLUMN_BYTES // dot.dtype.size
+    by_columns = not batch and (n.extent >= _BLOCKS_OF_COLUMNS * columns_of_tile or n.extent >= m.extent)
+    rows, columns = f"0, {named('rows', m.extent)}", f"0, {named('columns', n.extent)}"
+    if not batch:
+        rows, columns = (rows, "begin, end") if by_columns else ("begin, end", columns)
+    if batch and not worth_argument(batch[0].extent):
+        batch = sorted(batch, key=lambda v: -v.extent)
+    left, right = p.operands
+    steps = {
+        "left_row": left.first,
+        "left_term": left.second,
+        "right_term": right.first,
+        "right_column": right.second,
+    }
+    terms = writer.runtime_args.reduction_length(p.k.extent)
+    fields = BlockedMatmulFields(
+        pointers=writer.pointer_list(outputs),
+        product=p.element,
+        batch=[(v.name, v.extent) for v in batch],
+        rows=rows,
+        columns=columns,
+        shape=", ".join(["0", terms, *(named(name, step) for name, step in steps.items())]),
+        left=left,
+        right=right,
+        coordinates=(m.name, n.name),
+        statements=_epilogue_statements(p),
+    )
+    return _Loops(
+        fields,
+        MatmulChoice(form="blocked"),
+        (batch[0].extent if batch else n.extent if by_columns else m.extent,),
+        chunk_multiple=1 if batch else columns_of_tile if by_columns else _BLOCK_ROWS,
+        headers=("matmul_blocked_cpu.h",),
     )
 
 

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+// Large matrix products of the host target, of any size and any strides: in blocks that stay in the caches.
+//
+// A panel of the right operand, TERMS rows of as many columns as a tile has, is copied into lines that follow each other;
+// tiles of the result run down the rows beside it, their sums in registers. What a panel's columns have so far is kept for
+// at most ROWS rows. No number of a shape is in the text: the loops are compiled once a unit, whatever it multiplies.
+// Every element is summed in the order of hg::matmul_axpy, so that both give the same bits.
+#pragma once
+
+#include "matmul_cpu.h"
+#include "tile_cpu.h"
+
+// Rows of a tile, and vectors of its columns: their sums, and a row of the panel, fill the vector registers.
+#define HG_BLOCK_TILE_ROWS 6
+#if defined(__AVX512F__) || defined(__aarch64__)
+#define HG_BLOCK_TILE_VECTORS 4
+#else
+#define HG_BLOCK_TILE_VECTORS 2
+#endif
+
+namespace hg {
+
+template <typename T>
+struct blocked {
+  static const int columns = HG_BLOCK_TILE_VECTORS * vector_of<T>::lanes;
+  static const int rows = 512;   // whose results are kept between panels: 128 KiB of the second-level cache
+  static const int terms = 256;  // of a panel: 64 KiB
+  static const int most = rows + HG_BLOCK_TILE_ROWS;
+};
+
+// MR x NV vectors of `sums`, whose lines are blocked<T>::columns long: GOES_ON adds each product to them in turn, else the
+// sum of all products is added.
+template <int MR, int NV, bool GOES_ON, typename T>
+static HG_SHARED void blocked_tile(const T* const* a, const Index ak, const T* panel, const int terms, T* sums) {
+  typedef typename vector_of<T>::type V;
+  const int lanes = vector_of<T>::lanes, width = blocked<T>::columns;
+  const T* row[MR];
+  V sum[MR][NV];
+#pragma GCC unroll 8
+  for (int i = 0; i < MR; ++i) {
+    row[i] = a[i];
+#pragma GCC unroll 8
+    for (int j = 0; j < NV; ++j) sum[i][j] = GOES_ON ? *(const V*)(sums + i * width + j * lanes) : V{};
+  }
+  for (Index k = 0, at = 0; k < terms; ++k, at += ak, panel += width) {
+    V right[NV];
+#pragma GCC unroll 8
+    for (int j = 0; j < NV; ++j) right[j] = *(const V*)(panel + j * lanes);
+#pragma GCC unroll 8
+    for (int i = 0; i < MR; ++i) {
+      const T left = row[i][at];
+#pragma GCC unroll 8
+      for (int j = 0; j < NV; ++j) sum[i][j] = multiply_add(left, right[j], sum[i][j]);
+    }
+  }
+#pragma GCC unroll 8
+  for (int i = 0; i < MR; ++i)
+#pragma GCC unroll 8
+    for (int j = 0; j < NV; ++j) {
+      V* const to = (V*)(sums + i * width + j * lanes);
+      *to = GOES_ON ? sum[i][j] : *to + sum[i][j];
+    }
+}
+
+// All rows beside a panel. Of the last tile's rows those that are not there repeat the last one.
+template <int NV, bool GOES_ON, typename T>
+HG_DEVICE void blocked_rows(const T* a, const Index am, const Index ak, const int rows, const T* panel, const int terms,
+                            T* sums) {
+  const int MR = HG_BLOCK_TILE_ROWS;
+  for (int m = 0; m < rows;) {
+    const T* row[MR];
+    for (int i = 0; i < MR; ++i) row[i] = a + minimum<Index>(m + i, rows - 1) * am;
+    T* const to = sums + m * blocked<T>::columns;
+    if (rows - m > MR / 2) {
+      blocked_tile<MR, NV, GOES_ON>(row, ak, panel, terms, to);
+      m += MR;
+    } else {
+      blocked_tile<MR / 2, NV, GOES_ON>(row, ak, panel, terms, to);
+      m += MR / 2;
+    }
+  }
+}
+
+// COUNT columns of the right operand, row after row, zeros behind them.
+template <typename T>
+HG_DEVICE void blocked_panel(T* to, const T* b, const Index bk, const Index bn, const int terms, const int count) {
+  const int width = blocked<T>::columns;
+  if (count < width)
+    for (int k = 0; k < terms; ++k)
+      for (int j = count; j < width; ++j) to[k * width + j] = 0;
+  if (bn == 1 && count == width) {
+    for (int k = 0; k < terms; ++k) __builtin_memcpy(to + k * width, b + k * bk, sizeof(T) * width);
+  } else if (bn == 1) {
+    for (int k = 0; k < terms; ++k) __builtin_memcpy(to + k * width, b + k * bk, sizeof(T) * count);
+  } else if (bk == 1) {
+    transpose(b, bn, to, width, count, terms);
+  } else {
+    for (int k = 0; k < terms; ++k)
+      for (int j = 0; j < count; ++j) to[k * width + j] = b[k * bk + j * bn];
+  }
+}
+
+// The sums of `rows` rows and `count` columns, at most blocked<T>::rows and blocked<T>::columns of them.
+template <typename T>
+static HG_SHARED void blocked_sums(const T* a, const T* b, const int rows, const int count, const int terms, const Index am,
+                                   const Index ak, const Index bk, const Index bn, T* sums) {
+  typedef blocked<T> block;
+  T panel[block::terms * block::columns] __attribute__((aligned(64)));
+  const bool goes_on = part_of<0, block::terms>(terms) == terms, half = count <= block::columns / 2;
+  __builtin_memset(sums, 0, sizeof(T) * block::columns * (rows + HG_BLOCK_TILE_ROWS));
+  for (int k = 0; k < terms; k += block::terms) {
+    const int some = terms - k < block::terms ? terms - k : block::terms;
+    blocked_panel(panel, b + k * bk, bk, bn, some, count);
+    const T* const left = a + k * ak;
+    if (half) {
+      if (goes_on)
+        blocked_rows<HG_BLOCK_TILE_VECTORS / 2, true>(left, am, ak, rows, panel, some, sums);
+      else
+        blocked_rows<HG_BLOCK_TILE_VECTORS / 2, false>(left, am, ak, rows, panel, some, sums);
+    } else if (goes_on) {
+      blocked_rows<HG_BLOCK_TILE_VECTORS, true>(left, am, ak, rows, panel, some, sums);
+    } else {
+      blocked_rows<HG_BLOCK_TILE_VECTORS, false>(left, am, ak, rows, panel, some, sums);
+    }
+  }
+}
+
+// sum over k of a[m * am + k * ak] * b[k * bk + n * bn] for rows begin … end - 1 and columns first … last - 1.
+template <typename T, typename F>
+HG_DEVICE void matmul_blocked(const T* a, const T* b, const Index begin, const Index end, const Index first,
+                              const Index last, const Shape s, F out) {
+  typedef blocked<T> block;
+  T sums[block::most * block::columns] __attribute__((aligned(64)));
+  const Index most = s.terms <= 64 ? block::rows / 4 : block::rows;  // few terms: sums stay in the first-level cache
+  for (Index m = begin; m < end; m += most) {
+    const int rows = (int)minimum<Index>(end - m, most);
+    for (Index n = first; n < last; n += block::columns) {
+      const int count = (int)minimum<Index>(last - n, block::columns);
+      blocked_sums(a + m * s.am, b + n * s.bn, rows, count, (int)s.terms, s.am, s.ak, s.bk, s.bn, sums);
+      for (int i = 0; i < rows; ++i) {
+        HG_SIMD
+        for (int j = 0; j < count; ++j) out(m + i, n + j, sums[i * block::columns + j]);
+      }
+    }
+  }
+}
+
+}  // namespace hg

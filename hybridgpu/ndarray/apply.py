@@ -468,6 +468,8 @@ def write_out(
         MXNetError: a shape or an element type differs; nothing is written.
     """
     for k, (target, result) in enumerate(zip(targets, results, strict=True)):
+        if result.shape == target.shape and (not exact or result.dtype == target._data.dtype):
+            continue
         expected, got = shape_text(result.shape), shape_text(target.shape)
         what, inferred = (
             "Shape inconsistent, Provided = {}, inferred shape={}",

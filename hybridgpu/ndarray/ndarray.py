@@ -20,6 +20,7 @@ from ..backends.write_tracking import assign, mark_exported
 from ..base import MXNetError, numeric_types, shown
 from ..compiler.ir.types import tensor_type
 from ..context import Context, current_context
+from ..core.autograd_state import state, traces
 from ..core.dtypes import dtype_of
 from ..core.source_location import located_hint
 from ..hints.operators import install_stubs
@@ -28,7 +29,7 @@ from ..ops.record import OPERATORS, Operator
 from . import views
 from .dlpack import exported
 from .late_bindings import late
-from .plans import ARRAY_CLASSES, arithmetic_with_plans
+from .plans import ARRAY_CLASSES, arithmetic_with_plans, noting
 from .types import ArrayType, array_type
 
 if TYPE_CHECKING:  # a stub, made from the records
@@ -85,10 +86,27 @@ def _binary(
     return arithmetic_with_plans(method)
 
 
-def _in_place(operator: str, scalar: str, symbol: str) -> Callable[[Any, Any], NDArray]:
-    """An in-place method: computes, then writes into the array's own memory."""
+def _in_place(
+    binary: Callable[[Any, Any], Any], operator: str, scalar: str, symbol: str
+) -> Callable[[Any, Any], NDArray]:
+    """An in-place method: computes, then writes into the array's own memory.
+
+    Args:
+        binary: the method that gives a new array. Its plans serve here where nothing else is to be seen to.
+    """
 
     def method(self: NDArray, other: Any) -> NDArray:
+        if (
+            self._data.__class__ is np.ndarray
+            and not (traces or state.recording)
+            and noting.calls is None  # who looks would not see what is written
+            and (other.__class__ in (float, int) or _same_class_and_type(self, other))
+        ):
+            result = binary(self, other)
+            if result._type is self._type.plain:
+                late.before_write(self)
+                assign(self._data, result._data)
+                return self
         refuse_in_place(self)
         if isinstance(other, NDArray):
             op = OPERATORS[operator]
@@ -112,6 +130,10 @@ def _in_place(operator: str, scalar: str, symbol: str) -> Callable[[Any, Any], N
 
     method.__doc__ = f"``self {symbol} other`` in the array's own memory."
     return method
+
+
+def _same_class_and_type(a: NDArray, b: Any) -> bool:
+    return b.__class__ is a.__class__ and b._type.plain is a._type.plain
 
 
 def of_np(op: Operator) -> TypeError:
@@ -486,11 +508,11 @@ class NDArray(OperatorMethods):
     __ge__ = _binary("broadcast_greater_equal", "_greater_equal_scalar")
     __lt__ = _binary("broadcast_lesser", "_lesser_scalar")
     __le__ = _binary("broadcast_lesser_equal", "_lesser_equal_scalar")
-    __iadd__ = _in_place("broadcast_add", "_plus_scalar", "+=")
-    __isub__ = _in_place("broadcast_sub", "_minus_scalar", "-=")
-    __imul__ = _in_place("broadcast_mul", "_mul_scalar", "*=")
-    __itruediv__ = _in_place("broadcast_div", "_div_scalar", "/=")
-    __imod__ = _in_place("broadcast_mod", "_mod_scalar", "%=")
+    __iadd__ = _in_place(__add__, "broadcast_add", "_plus_scalar", "+=")
+    __isub__ = _in_place(__sub__, "broadcast_sub", "_minus_scalar", "-=")
+    __imul__ = _in_place(__mul__, "broadcast_mul", "_mul_scalar", "*=")
+    __itruediv__ = _in_place(__truediv__, "broadcast_div", "_div_scalar", "/=")
+    __imod__ = _in_place(__mod__, "broadcast_mod", "_mod_scalar", "%=")
 
     def __hash__(self) -> int:
         return id(self) // 16

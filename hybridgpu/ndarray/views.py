@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -38,7 +39,7 @@ def reshape(self: NDArray, *shape: Any, **kwargs: Any) -> NDArray:
         )
     reverse = bool(kwargs.get("reverse", False))
     if not any(d <= 0 for d in shape):
-        new = int(np.prod(shape))
+        new = prod(shape)
         if new < self.size:
             raise ValueError(f"Cannot reshape array of size {self.size} into shape {tuple(shape)}")
         if new > self.size:

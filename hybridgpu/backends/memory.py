@@ -28,6 +28,7 @@ ALIGNMENT = 64  #: bytes: a cache line, and the widest vector
 _SMALL = 256  #: bytes from which it is worth the microsecond
 _PAGE = 2 << 20  #: bytes of a large page
 _LARGE = 4 << 20  #: bytes from which on NumPy asks the system for large pages
+_SMALL_PAGE = 4096  #: bytes, within which the places are counted
 _STAGGERED = 32 << 10  #: bytes from which on arrays begin at different places of a page, …
 _PLACES, _DISTANCE = 16, 256  #: … which are so many, so far apart
 _SLAB = 8 << 20  #: bytes that are cut up for what lasts
@@ -46,7 +47,7 @@ def aligned_bytes(nbytes: int, make: Callable[..., np.ndarray] = np.empty) -> np
     Raises:
         HostMemoryError: the system does not give so many.
     """
-    alignment = ALIGNMENT if nbytes < _LARGE else _PAGE
+    alignment = ALIGNMENT if nbytes < _STAGGERED else _SMALL_PAGE if nbytes < _LARGE else _PAGE
     place = next(_turn) % _PLACES * _DISTANCE if nbytes >= _STAGGERED else 0
     try:
         raw = make(nbytes + alignment + place, np.uint8)

@@ -170,7 +170,7 @@ def test_a_product_says_what_it_computes_as_it_loads(compiler):
     net.hybridize()
     notes = [k.note for k in net.explain(nd.ones((4, 9))).kernels if "as it loads" in k.note]
     assert notes[0] == (
-        "18,432 multiplications take less than a library's call; "
+        "18,432 multiplications take less than copying the operands; "
         "computes Embedding net_embedding0_fwd and copy of RNN net_lstm0_rnn0 as it loads it"
     )
 

@@ -210,3 +210,24 @@ def test_own_initializers_are_registered():
 
     assert (filled("sevens") == 7).all()
     assert init.Uniform(2) == init.Uniform(2) != init.Uniform(3)
+
+
+@pytest.mark.usefixtures("compiler")
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("kind", ["uniform", "normal"])
+def test_bounds_are_arguments_of_what_draws_weights(kind, dtype):
+    """Else each layer's would be compiled for it. Numbers are those of a traced graph, of which bounds are constants."""
+    for bounds, shape in (((-0.1, 0.3), (300, 101)), ((-1.7, 2.1), (64, 30, 3, 3)), ((0.2, 0.2), (5, 4001))):
+        mx.random.seed(7)
+        before = len(mx.compile_report().events)
+        drawn = getattr(nd.random, kind)(*bounds, shape=shape, dtype=dtype)
+        found = [e.signature for e in mx.compile_report().events[before:]]
+        short = {"float32": "f32", "float64": "f64"}[dtype]
+        assert found and all(s == f"{short}[], {short}[]" for s in found)
+        net = gluon.nn.HybridLambda(
+            lambda F, x: F.broadcast_add(x, getattr(F.random, kind)(*bounds, shape=shape, dtype=dtype))  # noqa: B023
+        )
+        net.hybridize()
+        mx.random.seed(7)
+        whole = net(nd.zeros((1,) * len(shape), dtype=dtype))
+        np.testing.assert_array_equal(whole.asnumpy(), drawn.asnumpy())

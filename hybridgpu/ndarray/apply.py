@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from ..backends.device_errors import HostMemoryError, call_with_retry
-from ..backends.devices import device_of
+from ..backends.devices import Device, device_of
 from ..backends.write_tracking import assign
 from ..base import MXNetError, ParameterError
 from ..compiler.ir.graph import RANDOM_STATE, Graph, Provenance
@@ -32,6 +32,7 @@ from ..ops.record import OPERATORS, Operator, shape_text
 from ..util import is_np_shape
 from .binding_version import invalidate_bindings
 from .dynamic_attributes import DynamicCall, dynamic_call, dynamic_key
+from .kernels import wants_kernel
 from .late_bindings import late
 from .ndarray import NDArray, in_place_recorded, refuse_in_place, wrap
 from .plan_source import plan_of
@@ -201,7 +202,7 @@ def apply(
         training = autograd_state.state.training
         key = (op, values.key, training, is_np_shape(), *[x._type.tensor for x in inputs])
         function = _functions.get(key)
-        call = _late(op, values, inputs, training) if function is None and op.varies else None
+        call = _late(op, values, inputs, training, device) if function is None and op.varies else None
         if call is not None:
             function = call.function
             try:
@@ -297,14 +298,22 @@ def forget_graphs() -> None:
     invalidate_bindings()  # functions that were traced on arrays are traced again
 
 
-def _late(op: Operator, values: Values, inputs: Sequence[NDArray], training: bool) -> DynamicCall | None:
-    """The lowering for all values of the attributes that vary; None for the first few values, which become constants."""
+def _late(
+    op: Operator, values: Values, inputs: Sequence[NDArray], training: bool, device: Device
+) -> DynamicCall | None:
+    """The lowering for all values of the attributes that vary; None for the first few values, which become constants where
+    nothing is compiled for them."""
     types = [x._type.tensor for x in inputs]
     key = (op, dynamic_key(op, values), training, is_np_shape(), *types)
     found = _late_calls.get(key, 0)
     if isinstance(found, int):
         if len(_late_calls) >= _LIMIT:
             _late_calls.clear()
+        if found == 0:
+            with _named(op, values, inputs):
+                graph, _ = operator_graph(op, values, types, training)
+            if wants_kernel(graph, device):
+                found = _CONSTANT_VALUES
         if found < _CONSTANT_VALUES:
             _late_calls[key] = found + 1
             return None

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..compiler.ir.graph import Provenance, to_scalar
+from ..compiler.ir.graph import RANDOM_STATE, Provenance, to_scalar
 from ..compiler.ir.types import TensorType
 from ..compiler.primitives import builder
 from ..core.dtypes import DType
@@ -29,7 +29,7 @@ class DynamicCall(NamedTuple):
     """An operator for all values of its attributes that vary.
 
     Attributes:
-        function: takes the operator's arrays, then the numbers.
+        function: takes the operator's arrays, then the numbers, the random state last.
         slots: what the numbers are, and their types.
     """
 
@@ -63,5 +63,6 @@ def dynamic_call(op: Operator, values: Values, types: Sequence[TensorType], trai
     lengths = {n: len(v) for n, v in given.items() if isinstance(v, tuple)}
     inputs = cast_inputs(b, op, values, nodes)
     graph = b.finish(op.build(b, late.values(op, 0, given, lengths), inputs), op.name.strip("_"))
-    numbers = [n.dtype for n in graph.inputs[len(nodes) :]]
-    return DynamicCall(DifferentiableGraph(graph, False), tuple(zip(late.slots, numbers, strict=True)))
+    draws = graph.inputs[-1].params["name"] == RANDOM_STATE
+    numbers = [n.dtype for n in graph.inputs[len(nodes) : len(graph.inputs) - draws]]
+    return DynamicCall(DifferentiableGraph(graph, draws), tuple(zip(late.slots, numbers, strict=True)))

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ..backends.devices import Device
     from ..compiler.ir.graph import Graph
 
-__all__ = ["runners"]
+__all__ = ["runners", "wants_kernel"]
 
 
 def runners(graphs: Sequence[Graph], device: Device) -> list[Callable[..., list[Any]]]:
@@ -32,14 +32,19 @@ def runners(graphs: Sequence[Graph], device: Device) -> list[Callable[..., list[
     Kernels of several graphs are compiled side by side.
     """
     simple = [simplify(g) for g in graphs]
-    wanted = [k for k, g in enumerate(simple) if _wants_kernel(g, device)]
+    wanted = [k for k, g in enumerate(simple) if _simple_wants_kernel(g, device)]
     kernels = late.eager_kernels([graphs[k] for k in wanted], device) if wanted else []
     found = {k: kernel for k, kernel in zip(wanted, kernels, strict=True) if kernel is not None}
     hook = as_function(device.library, device.xp)
     return [found.get(k) or Interpreter(g, device.xp, special=hook) for k, g in enumerate(simple)]
 
 
-def _wants_kernel(graph: Graph, device: Device) -> bool:
+def wants_kernel(graph: Graph, device: Device) -> bool:
+    """Whether a graph is compiled for arrays of a device, as far as there is a compiler."""
+    return _simple_wants_kernel(simplify(graph), device)
+
+
+def _simple_wants_kernel(graph: Graph, device: Device) -> bool:
     if isinstance(device, HostDevice) and any(n.prim.checks for n in graph.nodes):
         return False  # an eager call raises its errors, however large its arrays are
     wanted = eager_kernels()

@@ -19,6 +19,7 @@ from ..compiler.ir import Builder, Node
 from ..core.dataclass import dataclass
 from ..core.dtypes import DType, bool_, f32, f64, i32, i64
 from .create import CTX, _uniform01, checked_shape
+from .dynamic_attributes import DynamicAttribute
 from .linear import need_float
 from .params import Bool, Dtype, Float, Int, Long, Param, Shape, Values
 from .record import Sample, operator, sample, shape_text
@@ -144,7 +145,7 @@ _NB, _GNB = "negative binomial distribution", "generalized negative binomial dis
 _FAMILIES = (
     _Family(
         "uniform",
-        {"low": Float(0.0, "lower bound"), "high": Float(1.0, "upper bound, not reached")},
+        {"low": Float(0.0, "lower bound", varies=True), "high": Float(1.0, "upper bound, not reached", varies=True)},
         "low high",
         _uniform,
         "Uniform on [low, high)",
@@ -154,7 +155,7 @@ _FAMILIES = (
     ),
     _Family(
         "normal",
-        {"loc": Float(0.0, "mean"), "scale": Float(1.0, "standard deviation")},
+        {"loc": Float(0.0, "mean", varies=True), "scale": Float(1.0, "standard deviation", varies=True)},
         "mu sigma",
         _normal,
         "Normal with a mean and a standard deviation",
@@ -218,10 +219,21 @@ def _declare(family: _Family) -> None:
     word, checks = family.word, family.checks
 
     def numbers(b: Builder, p: Values, shape: tuple[int, ...], dtype: DType) -> Node:
+        given = [getattr(p, n) for n in family.params]
+        if not any(isinstance(v, DynamicAttribute) for v in given):
+            check_values(None, p)
+        wide = _wide(dtype)
+        return family.draw(b, shape, dtype, [parameter(b, v, shape, wide) for v in given])
+
+    def parameter(b: Builder, value: float | DynamicAttribute, shape: tuple[int, ...], dtype: DType) -> Node:
+        if isinstance(value, DynamicAttribute):
+            return b.broadcast(b.reshape(value.number(dtype), (1,) * len(shape)), shape)
+        # MXNet keeps such attributes as floats
+        return b.full(shape, float(np.float32(value)) if isinstance(value, float) else value, dtype)
+
+    def check_values(xp: Any, p: Values, *_: Any) -> None:
         for check in checks:
             check(p)
-        wide = _wide(dtype)
-        return family.draw(b, shape, dtype, [b.full(shape, getattr(p, n), wide) for n in family.params])
 
     def plain(b: Builder, p: Values) -> Node:
         name = f"_random_{word}"
@@ -258,6 +270,7 @@ def _declare(family: _Family) -> None:
         ),
         doc=f"{family.doc}.",
         differentiable=False,
+        check_arrays=check_values,
     )(plain)
     operator(
         f"_random_{word}_like",
@@ -265,6 +278,7 @@ def _declare(family: _Family) -> None:
         samples=tuple(sample([(20, 13)], dict(a)) for a in family.samples),
         doc=f"{family.doc}, in the shape and type of an array.",
         differentiable=False,
+        check_arrays=check_values,
     )(like)
     operator(
         f"_sample_{word} sample_{word}",

@@ -39,6 +39,7 @@ TEXT = """
 #include "core.h"
 #include "math.h"
 #include "matmul_cpu.h"
+#include "matmul_blocked_cpu.h"
 #include "tile_cpu.h"
 enum { ROWS = 19, TERMS = 40 };
 template <typename T, int N>
@@ -49,6 +50,12 @@ template <typename T, int N>
 static void dots(const T* a, const T* b, T* y) {
   hg::matmul_dots<false, N, TERMS, TERMS, 1, 1, TERMS>(a, b, 0, ROWS, [&](Index m, Index n, T v) { y[m * N + n] = v; });
 }
+"""
+IN_BLOCKS = """extern "C" void blocked_{t}(const {t}* a, const {t}* b, {t}* y, Index rows, Index columns, Index terms, Index am,
+                            Index ak, Index bk, Index bn) {{
+  hg::matmul_blocked(a, b, 0, rows, 0, columns, hg::Shape{{0, terms, am, ak, bk, bn}},
+                     [&](Index m, Index n, {t} v) {{ y[m * columns + n] = v; }});
+}}
 """
 PRODUCT = 'extern "C" void {f}_{t}_{n}(const {t}* a, const {t}* b, {t}* y) {{ {f}<{t}, {n}>(a, b, y); }}\n'
 TURN = """extern "C" void turn_{t}(const {t}* from, Index rows, {t}* to, Index columns, Index height, Index width) {{
@@ -63,6 +70,7 @@ def library(request, tmp_path_factory):
         pytest.skip("the processor has no such instructions")
     products = [PRODUCT.format(f=f, t=t, n=n) for f in ("axpy", "dots") for t in TYPES for n in COLUMNS]
     out = tmp_path_factory.mktemp("processor") / "library.so"
+    products += [IN_BLOCKS.format(t=t) for t in TYPES]
     text = "".join([TEXT, *products, *(TURN.format(t=t) for t in BITS)])
     ml.compile_text(text, out, [*ml.FLAGS, f"-march={request.param}"])
     return ctypes.CDLL(str(out))
@@ -79,6 +87,35 @@ def test_products(library, name, n):
         held = [*map(guarded_copy, operands), guarded((ROWS, n), TYPES[name])]
         getattr(library, f"{function}_{name}_{n}")(*map(ml.pointer, held))
         np.testing.assert_allclose(held[2], wanted, *((1e-5, 1e-5) if name == "float" else (1e-13, 1e-13)))
+
+
+#: rows, terms and columns: rests of tiles, of vectors and of panels; more rows and terms than are kept together
+BLOCKS = [(19, 40, 48), (19, 40, 37), (5, 1, 3), (3, 257, 130), (520, 70, 9), (7, 1100, 65)]
+
+
+@pytest.mark.parametrize("turned", ["", "left", "right", "both"])
+@pytest.mark.parametrize("name", TYPES)
+@pytest.mark.parametrize(("rows", "terms", "columns"), BLOCKS)
+def test_products_in_blocks(library, rows, terms, columns, name, turned):
+    """Of operands that lie either way; nothing beside them is read or written. Sums are those of matmul_axpy, to the bit."""
+    rng = np.random.default_rng(terms)
+    kind = TYPES[name]
+    a, b = (rng.standard_normal(s).astype(kind) for s in ((rows, terms), (terms, columns)))
+    left = guarded_copy(a.T if turned in ("left", "both") else a)
+    right = guarded_copy(b.T if turned in ("right", "both") else b)
+    y = guarded((rows, columns), kind)
+    steps = [
+        (1, rows) if turned in ("left", "both") else (terms, 1),
+        (1, terms) if turned in ("right", "both") else (columns, 1),
+    ]
+    sizes = [ctypes.c_longlong(n) for n in (rows, columns, terms, *steps[0], *steps[1])]
+    getattr(library, f"blocked_{name}")(*map(ml.pointer, (left, right, y)), *sizes)
+    wanted = a.astype(np.float64) @ b.astype(np.float64)
+    np.testing.assert_allclose(y, wanted, *((1e-5, 1e-4) if name == "float" else (1e-13, 1e-12)))
+    if (rows, terms) == (ROWS, TERMS):
+        held = guarded_copy(a.T), guarded_copy(b), guarded((rows, columns), kind)
+        getattr(library, f"axpy_{name}_{columns}")(*map(ml.pointer, held))
+        np.testing.assert_array_equal(y, held[2])
 
 
 @pytest.mark.parametrize("name", BITS)

@@ -112,7 +112,7 @@ MORE = {
         "tests/compiler/test_matmul.py",
         "tests/compiler/test_long_sums.py",
     ],
-    "kernels/matmul_blocked_cpu.h": ["tests/compiler/test_matmul.py", "tests/compiler/test_select.py"],
+    "kernels/matmul_blocked_cpu.h": ["tests/kernels/test_other_processors.py", "tests/compiler/test_matmul.py"],
     "kernels/matmul_cuda.h": ["tests/compiler/test_matmul_cuda.py"],
     "kernels/philox.h": ["tests/ops/test_sampling.py"],
     "kernels/reduce.h": [

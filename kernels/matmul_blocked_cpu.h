@@ -28,9 +28,12 @@ struct blocked {
   static const int most = rows + HG_BLOCK_TILE_ROWS;
 };
 
-// MR x NV vectors of `sums`, whose lines are blocked<T>::columns long: GOES_ON adds each product to them in turn, else the
-// sum of all products is added.
-template <int MR, int NV, bool GOES_ON, typename T>
+// What becomes of the sums of a panel's products: they are the first ones; they go on from those that are there, product by
+// product; or their totals are added to these.
+enum Sums { FIRST, ON, ADDED };
+
+// MR x NV vectors of `sums`, whose lines are blocked<T>::columns long.
+template <int MR, int NV, Sums HOW, typename T>
 static HG_SHARED void blocked_tile(const T* const* a, const Index ak, const T* panel, const int terms, T* sums) {
   typedef typename vector_of<T>::type V;
   const int lanes = vector_of<T>::lanes, width = blocked<T>::columns;
@@ -40,7 +43,7 @@ static HG_SHARED void blocked_tile(const T* const* a, const Index ak, const T* p
   for (int i = 0; i < MR; ++i) {
     row[i] = a[i];
 #pragma GCC unroll 8
-    for (int j = 0; j < NV; ++j) sum[i][j] = GOES_ON ? *(const V*)(sums + i * width + j * lanes) : V{};
+    for (int j = 0; j < NV; ++j) sum[i][j] = HOW == ON ? *(const V*)(sums + i * width + j * lanes) : V{};
   }
   for (Index k = 0, at = 0; k < terms; ++k, at += ak, panel += width) {
     V right[NV];
@@ -58,12 +61,12 @@ static HG_SHARED void blocked_tile(const T* const* a, const Index ak, const T* p
 #pragma GCC unroll 8
     for (int j = 0; j < NV; ++j) {
       V* const to = (V*)(sums + i * width + j * lanes);
-      *to = GOES_ON ? sum[i][j] : *to + sum[i][j];
+      *to = HOW == ADDED ? *to + sum[i][j] : sum[i][j];
     }
 }
 
 // All rows beside a panel. Of the last tile's rows those that are not there repeat the last one.
-template <int NV, bool GOES_ON, typename T>
+template <int NV, Sums HOW, typename T>
 HG_DEVICE void blocked_rows(const T* a, const Index am, const Index ak, const int rows, const T* panel, const int terms,
                             T* sums) {
   const int MR = HG_BLOCK_TILE_ROWS;
@@ -72,10 +75,10 @@ HG_DEVICE void blocked_rows(const T* a, const Index am, const Index ak, const in
     for (int i = 0; i < MR; ++i) row[i] = a + minimum<Index>(m + i, rows - 1) * am;
     T* const to = sums + m * blocked<T>::columns;
     if (rows - m > MR / 2) {
-      blocked_tile<MR, NV, GOES_ON>(row, ak, panel, terms, to);
+      blocked_tile<MR, NV, HOW>(row, ak, panel, terms, to);
       m += MR;
     } else {
-      blocked_tile<MR / 2, NV, GOES_ON>(row, ak, panel, terms, to);
+      blocked_tile<MR / 2, NV, HOW>(row, ak, panel, terms, to);
       m += MR / 2;
     }
   }
@@ -100,28 +103,33 @@ HG_DEVICE void blocked_panel(T* to, const T* b, const Index bk, const Index bn, 
   }
 }
 
+// All rows beside a panel of `count` columns.
+template <Sums HOW, typename T>
+HG_DEVICE void blocked_columns(const T* a, const Index am, const Index ak, const int rows, const T* panel, const int terms,
+                               const int count, T* sums) {
+  if (count <= blocked<T>::columns / 2)
+    blocked_rows<HG_BLOCK_TILE_VECTORS / 2, HOW>(a, am, ak, rows, panel, terms, sums);
+  else
+    blocked_rows<HG_BLOCK_TILE_VECTORS, HOW>(a, am, ak, rows, panel, terms, sums);
+}
+
 // The sums of `rows` rows and `count` columns, at most blocked<T>::rows and blocked<T>::columns of them.
 template <typename T>
 static HG_SHARED void blocked_sums(const T* a, const T* b, const int rows, const int count, const int terms, const Index am,
                                    const Index ak, const Index bk, const Index bn, T* sums) {
   typedef blocked<T> block;
   T panel[block::terms * block::columns] __attribute__((aligned(64)));
-  const bool goes_on = part_of<0, block::terms>(terms) == terms, half = count <= block::columns / 2;
-  __builtin_memset(sums, 0, sizeof(T) * block::columns * (rows + HG_BLOCK_TILE_ROWS));
+  const bool in_parts = part_of<0, block::terms>(terms) != terms;
   for (int k = 0; k < terms; k += block::terms) {
     const int some = terms - k < block::terms ? terms - k : block::terms;
     blocked_panel(panel, b + k * bk, bk, bn, some, count);
     const T* const left = a + k * ak;
-    if (half) {
-      if (goes_on)
-        blocked_rows<HG_BLOCK_TILE_VECTORS / 2, true>(left, am, ak, rows, panel, some, sums);
-      else
-        blocked_rows<HG_BLOCK_TILE_VECTORS / 2, false>(left, am, ak, rows, panel, some, sums);
-    } else if (goes_on) {
-      blocked_rows<HG_BLOCK_TILE_VECTORS, true>(left, am, ak, rows, panel, some, sums);
-    } else {
-      blocked_rows<HG_BLOCK_TILE_VECTORS, false>(left, am, ak, rows, panel, some, sums);
-    }
+    if (k == 0)
+      blocked_columns<FIRST>(left, am, ak, rows, panel, some, count, sums);
+    else if (in_parts)
+      blocked_columns<ADDED>(left, am, ak, rows, panel, some, count, sums);
+    else
+      blocked_columns<ON>(left, am, ak, rows, panel, some, count, sums);
   }
 }
 

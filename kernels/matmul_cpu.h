@@ -308,6 +308,8 @@ HG_DEVICE void axpy_block(const T* a, const T* b, const Index m, const Index n, 
   }
   T line[MR][NV * lanes];
   __builtin_memcpy(line, sum, sizeof line);
+  // GCC 12 would store half a register of doubles by a masked vextractf64x4, which touches what its mask leaves out.
+  if constexpr (COUNT == 0) asm("" : "+m"(line));
   for (int i = 0; i < MR; ++i) {
     HG_SIMD
     for (int j = 0; j < (COUNT > 0 ? COUNT : NV * lanes); ++j)

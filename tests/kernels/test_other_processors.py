@@ -51,12 +51,18 @@ static void dots(const T* a, const T* b, T* y) {
   hg::matmul_dots<false, N, TERMS, TERMS, 1, 1, TERMS>(a, b, 0, ROWS, [&](Index m, Index n, T v) { y[m * N + n] = v; });
 }
 """
-IN_BLOCKS = """extern "C" void blocked_{t}(const {t}* a, const {t}* b, {t}* y, Index rows, Index columns, Index terms, Index am,
+OF_ANY_SHAPE = """extern "C" void {f}_{t}(const {t}* a, const {t}* b, {t}* y, Index rows, Index columns, Index terms, Index am,
                             Index ak, Index bk, Index bn) {{
-  hg::matmul_blocked(a, b, 0, rows, 0, columns, hg::Shape{{0, terms, am, ak, bk, bn}},
+  {call}
                      [&](Index m, Index n, {t} v) {{ y[m * columns + n] = v; }});
 }}
 """
+#: name of a function of any shape -> the call in it
+CALLS = {
+    "blocked": "hg::matmul_blocked(a, b, 0, rows, 0, columns, hg::Shape{0, terms, am, ak, bk, bn},",
+    "any": "hg::matmul_axpy<false, 0, 0, -1, -1, -1, -1>(a, b, 0, rows, hg::Shape{columns, terms, am, ak, bk, bn},",
+    "side_by_side": "hg::matmul_axpy<false, 0, 0, -1, -1, -1, 1>(a, b, 0, rows, hg::Shape{columns, terms, am, ak, bk, 1},",
+}
 PRODUCT = 'extern "C" void {f}_{t}_{n}(const {t}* a, const {t}* b, {t}* y) {{ {f}<{t}, {n}>(a, b, y); }}\n'
 TURN = """extern "C" void turn_{t}(const {t}* from, Index rows, {t}* to, Index columns, Index height, Index width) {{
   hg::transpose(from, rows, to, columns, height, width);
@@ -70,7 +76,7 @@ def library(request, tmp_path_factory):
         pytest.skip("the processor has no such instructions")
     products = [PRODUCT.format(f=f, t=t, n=n) for f in ("axpy", "dots") for t in TYPES for n in COLUMNS]
     out = tmp_path_factory.mktemp("processor") / "library.so"
-    products += [IN_BLOCKS.format(t=t) for t in TYPES]
+    products += [OF_ANY_SHAPE.format(f=f, t=t, call=call) for f, call in CALLS.items() for t in TYPES]
     text = "".join([TEXT, *products, *(TURN.format(t=t) for t in BITS)])
     ml.compile_text(text, out, [*ml.FLAGS, f"-march={request.param}"])
     return ctypes.CDLL(str(out))
@@ -116,6 +122,20 @@ def test_products_in_blocks(library, rows, terms, columns, name, turned):
         held = guarded_copy(a.T), guarded_copy(b), guarded((rows, columns), kind)
         getattr(library, f"axpy_{name}_{columns}")(*map(ml.pointer, held))
         np.testing.assert_array_equal(y, held[2])
+
+
+@pytest.mark.parametrize("function", ["any", "side_by_side"])
+@pytest.mark.parametrize("name", TYPES)
+@pytest.mark.parametrize("columns", [1, 7, 8, 15, 33, 37, 47, 64, 71])
+def test_columns_that_are_an_argument(library, columns, name, function):
+    """Nothing behind the last column is touched, though vectors reach beyond it."""
+    rng = np.random.default_rng(columns)
+    a, b = (rng.standard_normal(s).astype(TYPES[name]) for s in ((ROWS, TERMS), (TERMS, columns)))
+    held = guarded_copy(a), guarded_copy(b), guarded((ROWS, columns), TYPES[name])
+    sizes = [ctypes.c_longlong(n) for n in (ROWS, columns, TERMS, TERMS, 1, columns, 1)]
+    getattr(library, f"{function}_{name}")(*map(ml.pointer, held), *sizes)
+    wanted = a.astype(np.float64) @ b.astype(np.float64)
+    np.testing.assert_allclose(held[2], wanted, *((1e-5, 1e-4) if name == "float" else (1e-13, 1e-12)))
 
 
 @pytest.mark.parametrize("name", BITS)

@@ -12,46 +12,19 @@ import os
 import sys
 
 import numpy as np
+import peer_networks as networks
+import peer_operators as operators
 import peer_workloads as workloads
-
-LAYERS = (512, 256, 128, 2)
-A, B, C = 1.25, -0.3, 0.2
-
-
-def mlp_data(batch):
-    """(input, [(weight, bias) of each layer]) in float32, the same in every library."""
-    rng = np.random.RandomState(0)
-    layers = []
-    for fan_in, units in zip(LAYERS, LAYERS[1:]):  # noqa: RUF007 (Python 3.8)
-        weight = (rng.standard_normal((units, fan_in)) * fan_in**-0.5).astype(np.float32)
-        layers.append((weight, (rng.standard_normal(units) * 0.1).astype(np.float32)))
-    return rng.standard_normal((batch, LAYERS[0])).astype(np.float32), layers
-
-
-def chain_data(size):
-    """The input of the chain."""
-    drawn = np.random.RandomState(0).standard_normal(min(size, workloads.DRAWN)).astype(np.float32)
-    return np.resize(drawn, size)
-
-
-def mlp_of(xp, x, layers):
-    """The perceptron in NumPy's words."""
-    for k, (weight, bias) in enumerate(layers):
-        x = x @ weight.T + bias
-        if k < len(layers) - 1:
-            x = xp.maximum(x, 0)
-    return x
-
-
-def chain_of(xp, x):
-    """The chain in NumPy's words."""
-    return xp.tanh(A * x + B) * (1 / (1 + xp.exp(-x))) + 0.5 * xp.maximum(x - C, 0) - xp.exp(-x * x)
+from peer_workloads import LAYERS, A, B, C, chain_data, chain_of, mlp_data, mlp_of
 
 
 def bytes_moved(workload, size):
     """Bytes of input, parameters and result."""
     if workload in workloads.FUNCTIONS:
         return workloads.bytes_moved(workload, size)
+    if workload in networks.NETWORKS:  # of its input and parameters
+        x, parameters, _, _ = networks.NETWORKS[workload].data(size)
+        return x.nbytes + sum(p.nbytes for p in parameters)
     if workload == "chain":
         return 8 * size
     weights = sum(units * (fan_in + 1) for fan_in, units in zip(LAYERS, LAYERS[1:]))  # noqa: RUF007 (Python 3.8)
@@ -59,10 +32,13 @@ def bytes_moved(workload, size):
 
 
 class Mode:
-    """One way of computing: a function of one argument, how to wait for a result, how to see it (None: no result)."""
+    """One way of computing: a function of one argument, how to wait for a result, how to see it (None: no result).
 
-    def __init__(self, call, argument, wait, see):
-        self.call, self.argument, self.wait, self.see = call, argument, wait, see
+    ``trains``: each call is a step of training, whose result is the loss.
+    """
+
+    def __init__(self, call, argument, wait, see, trains=False):
+        self.call, self.argument, self.wait, self.see, self.trains = call, argument, wait, see, trains
 
 
 class Library:
@@ -70,11 +46,14 @@ class Library:
 
     ``modes`` maps names to functions (workload, size) -> Mode; ``large`` names some of them. ``first`` maps the ways
     whose first calls are compared to such a function, in whose calls nothing has been compiled, and whether compiled
-    code is kept on disk.
+    code is kept on disk. ``networks`` maps the ways in which whole networks are computed to functions (network, batch)
+    -> Mode.
     """
 
     def __init__(self, device):
         self.device = device
+        self.one_thread = os.environ.get("PEER_THREADS") == "1"
+        self.networks = {}
         self.modes = {}
         self.large = ()
         self.first = {}
@@ -120,9 +99,9 @@ class Arrays(Library):
         xp = self.xp
         if workload in workloads.FUNCTIONS:
             x, parameters = workloads.data(workload, size)
-            operators = workloads.ArrayOperators([xp.asarray(p) for p in parameters], xp, self.erf)
+            o = operators.ArrayOperators([xp.asarray(p) for p in parameters], xp, self.erf)
             function = workloads.FUNCTIONS[workload]
-            return Mode(lambda x: function(operators, x), xp.asarray(x), self.wait, self.see)
+            return Mode(lambda x: function(o, x), xp.asarray(x), self.wait, self.see)
         if workload == "chain":
             return Mode(lambda x: chain_of(xp, x), xp.asarray(chain_data(size)), self.wait, self.see)
         x, layers = mlp_data(size)
@@ -148,6 +127,60 @@ class Gluon(Library):
             self.modes[mode] = lambda workload, size, flags=flags: self.make(workload, size, flags)
         self.large = ("static",)
         self.first["static"] = self.modes["static"], name == "hybridgpu"
+        static = {"static_alloc": True, "static_shape": True}
+        for mode, flags in (("eager", None), ("static", static)):
+            self.networks[mode] = lambda network, batch, flags=flags: self.network(network, batch, flags)
+
+    def block(self, parameters, function, kinds=()):
+        """A block over GluonOperators, whose parameters are registered by number; statistics get no gradients."""
+        mx, ctx = self.mx, self.ctx
+
+        class Block(mx.gluon.HybridBlock):
+            def __init__(self):
+                mx.gluon.HybridBlock.__init__(self)
+                self.shapes = [p.shape for p in parameters]
+                for k, p in enumerate(parameters):
+                    still = "null" if k < len(kinds) and kinds[k] in networks.STATISTICS else "write"
+                    setattr(self, f"p{k}", self.params.get(f"p{k}", shape=p.shape, init="zeros", grad_req=still))
+                self.initialize(ctx=ctx)
+                for k, p in enumerate(parameters):
+                    getattr(self, f"p{k}").set_data(mx.nd.array(p))
+
+            def hybrid_forward(self, F, x, **parameters):
+                found = [parameters[f"p{k}"] for k in range(len(self.shapes))]
+                return function(operators.GluonOperators(found, self.shapes, F), x)
+
+        return Block()
+
+    def network(self, network, batch, flags):
+        mx = self.mx
+        x, parameters, kinds, labels = network.data(batch)
+
+        def function(o, x_):
+            o.training = network.trained
+            return network(o, x_, x.shape)
+
+        net = self.block(parameters, function, kinds)
+        if flags is not None:
+            net.hybridize(**flags)
+        argument = mx.nd.array(x, ctx=self.ctx)
+        if not network.trained:
+            return Mode(net, argument, lambda out: out.wait_to_read(), lambda out: out.asnumpy())
+        labels = mx.nd.array(labels, ctx=self.ctx)
+        loss_of = mx.gluon.loss.SoftmaxCrossEntropyLoss()
+        if flags is not None:
+            loss_of.hybridize(**flags)
+        how = {"learning_rate": networks.RATE, "momentum": networks.MOMENTUM}
+        trainer = mx.gluon.Trainer(net.collect_params(), "sgd", how)
+
+        def step(x):
+            with mx.autograd.record():
+                loss = loss_of(net(x), labels)
+            loss.backward()
+            trainer.step(loss.shape[0])
+            return loss
+
+        return Mode(step, argument, lambda out: mx.nd.waitall(), lambda out: out.asnumpy().mean(keepdims=True), True)
 
     def make(self, workload, size, flags):
         mx, ctx = self.mx, self.ctx
@@ -157,38 +190,22 @@ class Gluon(Library):
             def hybrid_forward(self, F, x):
                 return F.tanh(A * x + B) * F.sigmoid(x) + 0.5 * F.relu(x - C) - F.exp(-x * x)
 
-        class Workload(mx.gluon.HybridBlock):
-            """A workload whose parameters are registered by number."""
-
-            def __init__(self, parameters):
-                mx.gluon.HybridBlock.__init__(self)
-                self.shapes = [p.shape for p in parameters]
-                for k, p in enumerate(parameters):
-                    setattr(self, f"p{k}", self.params.get(f"p{k}", shape=p.shape, init="zeros"))
-                self.initialize(ctx=ctx)
-                for k, p in enumerate(parameters):
-                    getattr(self, f"p{k}").set_data(mx.nd.array(p))
-
-            def hybrid_forward(self, F, x, **parameters):
-                found = [parameters[f"p{k}"] for k in range(len(self.shapes))]
-                return workloads.FUNCTIONS[workload](workloads.GluonOperators(found, self.shapes, F), x)
-
         if workload == "chain":
             net, x = Chain(), chain_data(size)
         elif workload in workloads.SUITES["eager"] and flags is None:  # as programs without blocks call it
             x, parameters = workloads.data(workload, size)
             arrays = [mx.nd.array(p, ctx=ctx) for p in parameters]
-            operators = workloads.GluonOperators(arrays, [p.shape for p in parameters], mx.nd)
+            o = operators.GluonOperators(arrays, [p.shape for p in parameters], mx.nd)
             function = workloads.FUNCTIONS[workload]
             return Mode(
-                lambda x: function(operators, x),
+                lambda x: function(o, x),
                 mx.nd.array(x, ctx=ctx),
                 lambda out: out.wait_to_read(),
                 lambda out: out.asnumpy(),
             )
         elif workload in workloads.FUNCTIONS:
             x, parameters = workloads.data(workload, size)
-            net = Workload(parameters)
+            net = self.block(parameters, workloads.FUNCTIONS[workload])
         else:
             x, layers = mlp_data(size)
             net = nn.HybridSequential()
@@ -212,8 +229,9 @@ class Torch(Library):
         import torch
 
         self.torch = torch
-        torch.set_num_threads(1)
-        torch.set_num_interop_threads(1)
+        if self.one_thread:
+            torch.set_num_threads(1)
+            torch.set_num_interop_threads(1)
         self.versions["torch"] = torch.__version__
         self.where = "cuda" if device == "gpu" else "cpu"
         torch.zeros(1, device=self.where)
@@ -231,6 +249,51 @@ class Torch(Library):
                 w, n, lambda f, x: torch.compile(f, mode="reduce-overhead")
             )
 
+        self.networks = {
+            "eager": lambda n, b: self.network(n, b, lambda f: f),
+            "compile": lambda n, b: self.network(n, b, torch.compile),
+        }
+
+    def network(self, network, batch, change):
+        torch = self.torch
+        x, parameters, kinds, labels = network.data(batch)
+        where = self.where
+
+        class Network(torch.nn.Module):
+            def __init__(self):
+                torch.nn.Module.__init__(self)
+                for k, (p, kind) in enumerate(zip(parameters, kinds)):
+                    if kind in networks.STATISTICS:
+                        self.register_buffer(f"p{k}", torch.from_numpy(p))
+                    else:
+                        setattr(self, f"p{k}", torch.nn.Parameter(torch.from_numpy(p)))
+
+            def forward(self, x):
+                o = operators.TorchOperators([getattr(self, f"p{k}") for k in range(len(kinds))], torch)
+                o.training = self.training
+                return network(o, x, tuple(x.shape))
+
+        with torch.inference_mode(False):
+            net = Network().to(where).train(network.trained)
+            argument = torch.from_numpy(x).to(where)
+            argument = argument.long() if network.words else argument
+            labels = torch.from_numpy(labels).long().to(where)
+            optimizer = torch.optim.SGD(net.parameters(), networks.RATE, networks.MOMENTUM)
+        run = change(net)
+        if not network.trained:
+            return Mode(run, argument, self.wait, self.see)
+
+        def step(x):
+            with torch.inference_mode(False), torch.enable_grad():
+                optimizer.zero_grad()
+                logits = run(x)
+                loss = torch.nn.functional.cross_entropy(logits.flatten(0, -2), labels.flatten())
+                loss.backward()
+                optimizer.step()
+            return loss
+
+        return Mode(step, argument, self.wait, lambda out: out.detach().cpu().numpy().reshape(1), True)
+
     def module(self, workload, size):
         torch = self.torch
 
@@ -243,7 +306,7 @@ class Torch(Library):
             def __init__(self, parameters):
                 torch.nn.Module.__init__(self)
                 self.held = torch.nn.ParameterList([torch.nn.Parameter(torch.from_numpy(p)) for p in parameters])
-                self.operators = workloads.TorchOperators(self.held, torch)
+                self.operators = operators.TorchOperators(self.held, torch)
 
             def forward(self, x):
                 return workloads.FUNCTIONS[workload](self.operators, x)
@@ -302,6 +365,42 @@ class Jax(Library):
         self.modes["jit"] = self.jit
         self.large = ("jit",)
         self.first["jit"] = self.jit, True
+        self.networks["jit"] = self.network
+
+    def network(self, network, batch):
+        jax = self.jax
+        x, parameters, kinds, labels = network.data(batch)
+        put = lambda a: jax.device_put(a, self.place)  # noqa: E731
+        x, labels, held = put(x), put(labels), [put(p) for p in parameters]
+        if not network.trained:
+            infer = jax.jit(lambda x, held: network(operators.JaxOperators(held, jax), x, x.shape))
+            return Mode(lambda x: infer(x, held), x, lambda out: out.block_until_ready(), np.asarray)
+        trained = [k for k, kind in enumerate(kinds) if kind not in networks.STATISTICS]
+
+        def loss_of(weights, held, x, labels):
+            o = operators.JaxOperators([weights.get(k, p) for k, p in enumerate(held)], jax)
+            o.training = True
+            logits = network(o, x, x.shape)
+            chances = jax.nn.log_softmax(logits)
+            chosen = jax.numpy.take_along_axis(chances, labels.astype("int32")[..., None], -1)
+            return -chosen.mean(), o.kept
+
+        @jax.jit
+        def update(held, momenta, x, labels):
+            weights = {k: held[k] for k in trained}
+            (loss, kept), gradients = jax.value_and_grad(loss_of, has_aux=True)(weights, held, x, labels)
+            momenta = {k: networks.MOMENTUM * momenta[k] + gradients[k] for k in trained}
+            kept.update({k: held[k] - networks.RATE * momenta[k] for k in trained})
+            return [kept.get(k, p) for k, p in enumerate(held)], momenta, loss
+
+        state = [held, {k: jax.numpy.zeros_like(held[k]) for k in trained}]
+
+        def step(x):
+            state[0], state[1], loss = update(*state, x, labels)
+            return loss
+
+        wait = lambda out: jax.block_until_ready((out, state))  # noqa: E731
+        return Mode(step, x, wait, lambda out: np.asarray(out).reshape(1), True)
 
     def jit(self, workload, size):
         jax = self.jax
@@ -312,7 +411,7 @@ class Jax(Library):
         if workload in workloads.FUNCTIONS:
             x, parameters = workloads.data(workload, size)
             function = workloads.FUNCTIONS[workload]
-            run = jax.jit(lambda x, *parameters: function(workloads.JaxOperators(parameters, jax), x))
+            run = jax.jit(lambda x, *parameters: function(operators.JaxOperators(parameters, jax), x))
             held = [put(p) for p in parameters]
             return Mode(lambda x: run(x, *held), put(x), wait, np.asarray)
         x, layers = mlp_data(size)
@@ -337,8 +436,9 @@ class Tensorflow(Library):
         os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
         import tensorflow as tf
 
-        tf.config.threading.set_intra_op_parallelism_threads(1)
-        tf.config.threading.set_inter_op_parallelism_threads(1)
+        if self.one_thread:
+            tf.config.threading.set_intra_op_parallelism_threads(1)
+            tf.config.threading.set_inter_op_parallelism_threads(1)
         self.tf = tf
         self.versions["tensorflow"] = tf.__version__
         self.place = "/GPU:0" if device == "gpu" else "/CPU:0"
@@ -361,11 +461,11 @@ class Tensorflow(Library):
         see = lambda out: out.numpy()  # noqa: E731
         if workload in workloads.FUNCTIONS:
             x, parameters = workloads.data(workload, size)
-            operators = workloads.TensorflowOperators(workload, parameters, tf)
+            o = operators.TensorflowOperators(workload, parameters, tf)
             if x.ndim == 4:  # channels last
                 x = np.ascontiguousarray(x.transpose(0, 2, 3, 1))
                 see = lambda out: out.numpy().transpose(0, 3, 1, 2) if out.ndim == 4 else out.numpy()  # noqa: E731
-            return lambda x: workloads.FUNCTIONS[workload](operators, x), x, see
+            return lambda x: workloads.FUNCTIONS[workload](o, x), x, see
         if workload == "chain":
 
             def chain(x):
@@ -396,7 +496,8 @@ class Numexpr(Library):
         import numexpr
 
         self.ne = numexpr
-        numexpr.set_num_threads(1)
+        if self.one_thread:
+            numexpr.set_num_threads(1)
         self.versions["numexpr"] = numexpr.__version__
         self.modes["evaluate"] = lambda w, n: self.make(w, n, False)
         self.modes["re_evaluate"] = lambda w, n: self.make(w, n, True)
@@ -469,6 +570,8 @@ LIBRARIES = {
 
 def expected(workload, size):
     """(slice of the first axis, NumPy's result there in float64) for the parts of a result that are compared."""
+    if workload in networks.NETWORKS:
+        return networks.NETWORKS[workload].expected(size)
     if workload in workloads.FUNCTIONS:
         return workloads.exact(workload, size)
     if workload == "chain":

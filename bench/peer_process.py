@@ -33,17 +33,24 @@ class WorkerFailed(RuntimeError):
 
 
 class Worker:
-    """A library in a process."""
+    """A library in a process, with one thread ("1") or as many as it takes by itself ("all")."""
 
     def __init__(
-        self, label: str, python: str, library: str, device: str, more: dict[str, str], timeout: float
+        self,
+        label: str,
+        python: str,
+        library: str,
+        device: str,
+        more: dict[str, str],
+        timeout: float,
+        threads: str = "1",
     ) -> None:
-        self.label, self.python, self.library = label, python, library
+        self.label, self.python, self.library, self.threads = label, python, library, threads
         self.device, self.more, self.timeout = device, more, timeout
         # without byte code on disk every process would compile modules and templates that an installed one finds
         dropped = ("PYTHONPATH", "PYTHONHOME", "PYTHONDONTWRITEBYTECODE")
-        environment = {k: v for k, v in os.environ.items() if k not in dropped}
-        environment.update(ONE_THREAD, **more)
+        environment = {k: v for k, v in os.environ.items() if k not in (*dropped, *ONE_THREAD)}
+        environment.update(ONE_THREAD if threads == "1" else {}, PEER_THREADS=threads, **more)
         # packages that were put on the path are those of this interpreter, not of another one
         own = os.environ.get("PYTHONPATH", "") if python == sys.executable else ""
         path = [*([str(HERE.parent)] if library == OURS else []), *([own] if own else [])]
@@ -67,10 +74,12 @@ class Worker:
         self.versions: dict[str, str] = {}
         self.modes: list[str] = []
         self.first: dict[str, bool] = {}
+        self.networks: list[str] = []
 
     def another(self, **more: str) -> Worker:
         """A new process of the same library, with further environment."""
-        return Worker(self.label, self.python, self.library, self.device, {**self.more, **more}, self.timeout)
+        environment = {**self.more, **more}
+        return Worker(self.label, self.python, self.library, self.device, environment, self.timeout, self.threads)
 
     def _read(self) -> None:
         assert self.process.stdout is not None

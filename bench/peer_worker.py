@@ -5,8 +5,12 @@ Runs under any Python from 3.8 on, with nothing but that library (and NumPy). Co
 objects, one a line, and each is answered by one:
 
     {"do": "hello"}                                        -> {"versions": {...}, "modes": [...], "import_ms": ...,
-                                                               "first": {mode: whether it keeps compiled code}}
+                                                               "first": {mode: whether it keeps compiled code},
+                                                               "networks": [mode, ...]}
     {"do": "prepare", "workload": ..., "size": n}          -> {"modes": {mode: null or why it does not run}}
+    {"do": "prepare", "workload": ..., "size": n, "mode": of "networks"}
+                                                           -> {"modes": ..., "losses": of three steps of training}
+    {"do": "memory"}                                       -> {"peak_mib": most resident memory since "hello"}
     {"do": "time", "mode": ..., "calls": n, "warm": n, "wait": bool}
                                                            -> {"us": per call, "cpu": processor time / wall time}
     {"do": "first", "workload": ..., "size": n, "mode": ...}
@@ -30,6 +34,7 @@ from itertools import repeat
 import numpy as np
 import peer_workloads as workloads
 from peer_libraries import LIBRARIES, bytes_moved, expected
+from peer_networks import NETWORKS
 
 LARGE = 1 << 26  # elements
 
@@ -45,6 +50,17 @@ def check(mode, want):
             break
     if mode.see is not None:
         compare(mode, out, want)
+
+
+def first_losses(mode, want):
+    """The losses of three steps of training; ValueError where the first is not what is ``expected``."""
+    losses = []
+    for k in range(3):
+        out = mode.call(mode.argument)
+        if k == 0:
+            compare(mode, out, want)
+        losses.append(float(mode.see(out)[0]))
+    return losses
 
 
 def compare(mode, out, want):
@@ -86,6 +102,15 @@ def processor_seconds():
     return time.process_time() + times.children_user + times.children_system
 
 
+def resident(kind):
+    """Resident memory in MiB: "VmRSS", what it is, or "VmHWM", the most that it was; 0 where no system says."""
+    try:
+        with open("/proc/self/status") as f:
+            return next(int(line.split()[1]) / 1024 for line in f if line.startswith(kind))
+    except (OSError, StopIteration):
+        return 0.0
+
+
 def one_line(e):
     lines = str(e).strip().splitlines()
     return type(e).__name__ + (": " + lines[0][:300] if lines else "")
@@ -96,7 +121,7 @@ class Server:
 
     def __init__(self, name, device):
         self.name, self.device = name, device
-        self.library, self.ready = None, {}
+        self.library, self.ready, self.imported = None, {}, 0.0
 
     def hello(self, message):
         start = time.perf_counter()
@@ -104,12 +129,19 @@ class Server:
         seconds = time.perf_counter() - start
         first = {mode: kept for mode, (_, kept) in self.library.first.items()}
         versions, modes = self.library.versions, list(self.library.modes)
-        return {"versions": versions, "modes": modes, "first": first, "import_ms": seconds * 1e3}
+        self.imported = resident("VmRSS")
+        networks = list(self.library.networks)
+        return {"versions": versions, "modes": modes, "first": first, "networks": networks, "import_ms": seconds * 1e3}
+
+    def memory(self, message):
+        return {"peak_mib": resident("VmHWM") - self.imported}
 
     def prepare(self, message):
         self.ready = {}
         answer = {}
         workload, size = message["workload"], message["size"]
+        if workload in NETWORKS:
+            return self.network(NETWORKS[workload], workload, size, message["mode"])
         if workload not in ("mlp", "chain", *workloads.FUNCTIONS):
             raise ValueError(f"there is no workload {workload}")
         want = expected(workload, size)
@@ -125,6 +157,17 @@ class Server:
             except Exception as e:  # whatever a library raises becomes a line of the table
                 answer[name] = one_line(e)
         return {"modes": answer}
+
+    def network(self, network, workload, size, name):
+        want = expected(workload, size)
+        mode = self.library.networks[name](network, size)
+        losses = []
+        if mode.trains:
+            losses = first_losses(mode, want)
+        else:
+            check(mode, want)
+        self.ready = {name: mode}
+        return {"modes": {name: None}, "losses": losses}
 
     def first(self, message):
         make, _ = self.library.first[message["mode"]]

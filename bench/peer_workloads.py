@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What bench/peer_worker.py measures beside the perceptron and the chain: one definition for all libraries.
+"""What bench/peer_worker.py measures, but for whole networks: one definition for all libraries.
 
 A workload is a function of ``o`` and ``x``, where ``o`` has the operators of a library under common names (the
 classes below) and takes parameters by number. Python 3.8 and NumPy are enough; libraries are handed in.
@@ -11,11 +11,13 @@ import math
 import os
 
 import numpy as np
+from peer_operators import ArrayOperators
 
-EPSILON = 1e-5
 ELEMENTS = int(os.environ.get("PEER_ELEMENTS", "4194304"))  # of rows, together; bench/peers.py --elements
 DRAWN = 1 << 22  # numbers that are drawn; larger inputs repeat them
 CHECKED = 1 << 22  # elements that are compared with NumPy's: of larger results four parts
+LAYERS = (512, 256, 128, 2)
+A, B, C = 1.25, -0.3, 0.2
 SIZES = {
     "normalise": (4096, 1, 10, 98, 977, 9766, 97_656),  # elements: 4 Mi, then 10^3 … 10^8
     "gelu": (4096,),
@@ -160,285 +162,42 @@ def bytes_moved(workload, size):
     return x.nbytes + sum(p.nbytes for p in parameters) + result
 
 
+def mlp_data(batch):
+    """(input, [(weight, bias) of each layer]) in float32, the same in every library."""
+    rng = np.random.RandomState(0)
+    layers = []
+    for fan_in, units in zip(LAYERS, LAYERS[1:]):  # noqa: RUF007 (Python 3.8)
+        weight = (rng.standard_normal((units, fan_in)) * fan_in**-0.5).astype(np.float32)
+        layers.append((weight, (rng.standard_normal(units) * 0.1).astype(np.float32)))
+    return rng.standard_normal((batch, LAYERS[0])).astype(np.float32), layers
+
+
+def chain_data(size):
+    """The input of the chain."""
+    drawn = np.random.RandomState(0).standard_normal(min(size, DRAWN)).astype(np.float32)
+    return np.resize(drawn, size)
+
+
+def mlp_of(xp, x, layers):
+    """The perceptron in NumPy's words."""
+    for k, (weight, bias) in enumerate(layers):
+        x = x @ weight.T + bias
+        if k < len(layers) - 1:
+            x = xp.maximum(x, 0)
+    return x
+
+
+def chain_of(xp, x):
+    """The chain in NumPy's words."""
+    return xp.tanh(A * x + B) * (1 / (1 + xp.exp(-x))) + 0.5 * xp.maximum(x - C, 0) - xp.exp(-x * x)
+
+
 def parts(count, each):
     """Slices of ``count`` rows of ``each`` elements, which are enough to compare: all of them, or four parts."""
     if count * each <= CHECKED:
         return [slice(0, count)]
     rows = max(1, CHECKED // 4 // each)
     return [slice(k * (count - rows) // 3, k * (count - rows) // 3 + rows) for k in range(4)]
-
-
-class Parameters:
-    """The parameters by number, and what follows from their shapes."""
-
-    def __init__(self, parameters, shapes=None):
-        self.parameters = parameters
-        self.shapes = shapes or [p.shape for p in parameters]
-
-    def parameter(self, k):
-        return self.parameters[k]
-
-    def add(self, x, k):
-        return x + self.parameter(k)
-
-    def subtract(self, x, k):
-        return x - self.parameter(k)
-
-    def multiply(self, x, k):
-        return x * self.parameter(k)
-
-
-class ArrayOperators(Parameters):
-    """NumPy, or CuPy; an error function is handed in."""
-
-    def __init__(self, parameters, xp, erf):
-        Parameters.__init__(self, parameters)
-        self.xp, self.erf = xp, erf
-
-    def sigmoid(self, x):
-        return 1 / (1 + self.xp.exp(-x))
-
-    def exp(self, x):
-        return self.xp.exp(x)
-
-    def transpose(self, x):
-        return self.xp.ascontiguousarray(x.T)
-
-    def relu(self, x):
-        return self.xp.maximum(x, 0)
-
-    def gelu(self, x):
-        return 0.5 * x * (1 + self.erf(x * 0.5**0.5))
-
-    def softmax(self, x):
-        y = self.xp.exp(x - x.max(axis=-1, keepdims=True))
-        return y / y.sum(axis=-1, keepdims=True)
-
-    def layer_norm(self, x, gamma, beta):
-        centred = x - x.mean(axis=-1, keepdims=True)
-        variance = (centred * centred).mean(axis=-1, keepdims=True)
-        return centred / self.xp.sqrt(variance + EPSILON) * self.parameter(gamma) + self.parameter(beta)
-
-    def convolution(self, x, weight, bias, stride=1, pad=0):
-        w = self.parameter(weight)
-        if pad:
-            x = self.xp.pad(x, ((0, 0), (0, 0), (pad, pad), (pad, pad)))
-        n, c, rows, columns = x.shape
-        shape = (n, c, w.shape[2], w.shape[3], (rows - w.shape[2]) // stride + 1, (columns - w.shape[3]) // stride + 1)
-        s = x.strides
-        windows = self.xp.lib.stride_tricks.as_strided(x, shape, (*s, s[2] * stride, s[3] * stride))
-        y = self.xp.moveaxis(self.xp.tensordot(w, windows, ((1, 2, 3), (1, 2, 3))), 0, 1)
-        return y if bias is None else y + self.parameter(bias)[:, None, None]
-
-    def batch_norm(self, x, first):
-        gamma, beta, mean, variance = (self.parameter(first + k)[:, None, None] for k in range(4))
-        return (x - mean) / self.xp.sqrt(variance + EPSILON) * gamma + beta
-
-    def pool(self, x):
-        n, c, rows, columns = x.shape
-        x = x[:, :, : rows // 2 * 2, : columns // 2 * 2].reshape(n, c, rows // 2, 2, columns // 2, 2)
-        return x.max(axis=(3, 5))
-
-    def flatten(self, x):
-        return x.reshape(len(x), -1)
-
-    def linear(self, x, weight, bias):
-        return x @ self.parameter(weight).T + self.parameter(bias)
-
-
-class GluonOperators(Parameters):
-    """MXNet's operators: F is ``mx.nd`` or ``mx.sym``."""
-
-    def __init__(self, parameters, shapes, F):
-        Parameters.__init__(self, parameters, shapes)
-        self.F = F
-
-    def add(self, x, k):
-        return self.F.broadcast_add(x, self.parameter(k))
-
-    def subtract(self, x, k):
-        return self.F.broadcast_sub(x, self.parameter(k))
-
-    def multiply(self, x, k):
-        return self.F.broadcast_mul(x, self.parameter(k))
-
-    def sigmoid(self, x):
-        return self.F.sigmoid(x)
-
-    def exp(self, x):
-        return self.F.exp(x)
-
-    def transpose(self, x):
-        return self.F.transpose(x)
-
-    def relu(self, x):
-        return self.F.relu(x)
-
-    def gelu(self, x):
-        return self.F.LeakyReLU(x, act_type="gelu")
-
-    def softmax(self, x):
-        return self.F.softmax(x)
-
-    def layer_norm(self, x, gamma, beta):
-        return self.F.LayerNorm(x, self.parameter(gamma), self.parameter(beta), eps=EPSILON)
-
-    def convolution(self, x, weight, bias, stride=1, pad=0):
-        shape = self.shapes[weight]
-        arguments = [x, self.parameter(weight)] + ([] if bias is None else [self.parameter(bias)])
-        return self.F.Convolution(
-            *arguments,
-            num_filter=shape[0],
-            kernel=shape[2:],
-            stride=(stride, stride),
-            pad=(pad, pad),
-            no_bias=bias is None,
-        )
-
-    def batch_norm(self, x, first):
-        parameters = [self.parameter(first + k) for k in range(4)]
-        return self.F.BatchNorm(x, *parameters, eps=EPSILON, fix_gamma=False, use_global_stats=True)
-
-    def pool(self, x):
-        return self.F.Pooling(x, kernel=(2, 2), stride=(2, 2), pool_type="max")
-
-    def flatten(self, x):
-        return self.F.Flatten(x)
-
-    def linear(self, x, weight, bias):
-        units = self.shapes[weight][0]
-        return self.F.FullyConnected(x, self.parameter(weight), self.parameter(bias), num_hidden=units)
-
-
-class TorchOperators(Parameters):
-    """torch.nn.functional."""
-
-    def __init__(self, parameters, torch):
-        Parameters.__init__(self, parameters)
-        self.torch, self.functional = torch, torch.nn.functional
-
-    def sigmoid(self, x):
-        return self.torch.sigmoid(x)
-
-    def exp(self, x):
-        return self.torch.exp(x)
-
-    def transpose(self, x):
-        return x.t().contiguous()
-
-    def relu(self, x):
-        return self.torch.relu(x)
-
-    def gelu(self, x):
-        return self.functional.gelu(x)
-
-    def softmax(self, x):
-        return self.torch.softmax(x, -1)
-
-    def layer_norm(self, x, gamma, beta):
-        gamma, beta = self.parameter(gamma), self.parameter(beta)
-        return self.functional.layer_norm(x, tuple(gamma.shape), gamma, beta, EPSILON)
-
-    def convolution(self, x, weight, bias, stride=1, pad=0):
-        b = None if bias is None else self.parameter(bias)
-        return self.functional.conv2d(x, self.parameter(weight), b, stride, pad)
-
-    def batch_norm(self, x, first):
-        gamma, beta, mean, variance = (self.parameter(first + k) for k in range(4))
-        return self.functional.batch_norm(x, mean, variance, gamma, beta, False, 0.0, EPSILON)
-
-    def pool(self, x):
-        return self.functional.max_pool2d(x, 2)
-
-    def flatten(self, x):
-        return x.flatten(1)
-
-    def linear(self, x, weight, bias):
-        return self.functional.linear(x, self.parameter(weight), self.parameter(bias))
-
-
-class JaxOperators(ArrayOperators):
-    """jax.numpy, with XLA's own convolution and pooling."""
-
-    def __init__(self, parameters, jax):
-        ArrayOperators.__init__(self, parameters, jax.numpy, jax.scipy.special.erf)
-        self.jax = jax
-
-    def transpose(self, x):
-        return x.T
-
-    def softmax(self, x):
-        return self.jax.nn.softmax(x)
-
-    def gelu(self, x):
-        return self.jax.nn.gelu(x, approximate=False)
-
-    def convolution(self, x, weight, bias, stride=1, pad=0):
-        y = self.jax.lax.conv_general_dilated(
-            x, self.parameter(weight), (stride, stride), ((pad, pad), (pad, pad)), precision="highest"
-        )
-        return y if bias is None else y + self.parameter(bias)[:, None, None]
-
-    def pool(self, x):
-        low = -float("inf")
-        return self.jax.lax.reduce_window(x, low, self.jax.lax.max, (1, 1, 2, 2), (1, 1, 2, 2), "VALID")
-
-
-class TensorflowOperators(Parameters):
-    """TensorFlow's, on pictures whose channels come last, which is what its convolutions take on a CPU."""
-
-    def __init__(self, workload, parameters, tf):
-        self.tf = tf
-        made = list(parameters)
-        for k, p in enumerate(parameters):
-            if p.ndim == 4:
-                made[k] = p.transpose(2, 3, 1, 0)
-            elif workload == "lenet" and p.ndim == 2:
-                w = p.reshape(len(p), 16, 5, 5).transpose(0, 2, 3, 1).reshape(len(p), -1) if k == 4 else p
-                made[k] = w.T
-        Parameters.__init__(self, [tf.Variable(np.ascontiguousarray(p), trainable=False) for p in made])
-
-    def sigmoid(self, x):
-        return self.tf.sigmoid(x)
-
-    def exp(self, x):
-        return self.tf.exp(x)
-
-    def transpose(self, x):
-        return self.tf.transpose(x)
-
-    def relu(self, x):
-        return self.tf.nn.relu(x)
-
-    def gelu(self, x):
-        return self.tf.nn.gelu(x, approximate=False)
-
-    def softmax(self, x):
-        return self.tf.nn.softmax(x)
-
-    def layer_norm(self, x, gamma, beta):
-        mean, variance = self.tf.nn.moments(x, [-1], keepdims=True)
-        gamma, beta = self.parameter(gamma), self.parameter(beta)
-        return self.tf.nn.batch_normalization(x, mean, variance, beta, gamma, EPSILON)
-
-    def convolution(self, x, weight, bias, stride=1, pad=0):
-        padding = [[0, 0], [pad, pad], [pad, pad], [0, 0]] if pad else "VALID"
-        y = self.tf.nn.conv2d(x, self.parameter(weight), stride, padding)
-        return y if bias is None else self.tf.nn.bias_add(y, self.parameter(bias))
-
-    def batch_norm(self, x, first):
-        gamma, beta, mean, variance = (self.parameter(first + k) for k in range(4))
-        fused = self.tf.compat.v1.nn.fused_batch_norm
-        return fused(x, gamma, beta, mean, variance, epsilon=EPSILON, is_training=False)[0]
-
-    def pool(self, x):
-        return self.tf.nn.max_pool2d(x, 2, 2, "VALID")
-
-    def flatten(self, x):
-        return self.tf.reshape(x, (x.shape[0], -1))
-
-    def linear(self, x, weight, bias):
-        return self.tf.linalg.matmul(x, self.parameter(weight)) + self.parameter(bias)
 
 
 def exact(workload, size):

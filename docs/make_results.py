@@ -6,7 +6,9 @@
 The tables stand between ``<!-- results -->`` and ``<!-- end of results -->``. To measure anew:
 
     hybridgpu bench --full --json bench/results/bench-DATE-PROCESSOR.json
-    python bench/peers.py PYTHON … --out bench/results
+    python bench/peers.py PYTHON … --threads 1 --out bench/results
+    python bench/peers.py PYTHON … --workload networks --threads all 1 --out bench/results
+    python bench/peers.py PYTHON … --workload eager --threads all 1 --out bench/results
 
 Every workload of bench/peers.py has its place in both; measurements on a GPU join the second page.
 """
@@ -16,6 +18,7 @@ from __future__ import annotations
 import json
 import re
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +43,18 @@ SHOWN = {
     "tensorflow xla": "TensorFlow, XLA",
     "numpy copy": "copy of the same bytes",
 }
+#: the same of whole networks and of single operators
+SHOWN_OF_SUITES = {
+    "hybridgpu static": "**hybridgpu**, static",
+    "hybridgpu eager": "hybridgpu, eager",
+    "numpy eager": "NumPy",
+    "torch eager": "PyTorch",
+    "torch compile": "torch.compile",
+    "jax jit": "jax.jit",
+    "mxnet static": "MXNet 1.9.1, static",
+    "mxnet OMP static": "MXNet 1.9.1, static, told the cores",
+    "mxnet eager": "MXNet 1.9.1",
+}
 #: of a workload with many sizes the README has these; of others with more than three the first, which stands for the rest
 IN_README = {"chain": (1000, 100_000, 1_000_000, 100_000_000)}
 #: workload of bench/peers.py -> a case of it in the README, whose size is put in
@@ -53,6 +68,7 @@ HEADS = {
     "lenet": "LeNet, batch of {}",
     "resnet": "residual blocks, batch of {}",
     **{name: f"eager {name[6:].replace('_', ' ')}, {{}} elements" for name in beside.workloads.SUITES["eager"]},
+    **{name: f"{network.title}, batch of {{}}" for name, network in beside.networks.NETWORKS.items()},
 }
 
 
@@ -88,15 +104,24 @@ def shown(document: dict[str, Any]) -> list[dict[str, Any]]:
     return [c for c in document["cases"] if c["kind"] == "latency" and c["size"] in sizes[c["workload"]]]
 
 
-def short(document: dict[str, Any]) -> str:
-    """README's table: a case a line."""
+def table(document: dict[str, Any], columns: dict[str, str]) -> list[str]:
+    """A case a line; ``columns``: mode in the JSON -> head."""
     cases = shown(document)
-    modes = [m for m in SHOWN if any(r["name"] == m for c in cases for r in c["rows"])]
-    lines = ["| microseconds a call | " + " | ".join(SHOWN[m] for m in modes) + " |", "|---|" + "---:|" * len(modes)]
+    modes = [m for m in columns if any(r["name"] == m for c in cases for r in c["rows"])]
+    unit = "milliseconds" if document.get("suite") == "networks" else "microseconds"
+    head = f"| {unit} a call | " + " | ".join(columns[m] for m in modes)
+    lines = [head + " |", "|---|" + "---:|" * len(modes)]
     for c in cases:
-        times = {r["name"]: number(r["median_us"]) for r in c["rows"]}
+        times = {r["name"]: number(r["median_us"] / (1000 if unit == "milliseconds" else 1)) for r in c["rows"]}
         cells = [f"**{times[m]}**" if m == beside.BASE and m in times else times.get(m, "–") for m in modes]
-        lines.append(f"| {HEADS[c['workload']].format(format(c['size'], ','))} | " + " | ".join(cells) + " |")
+        threads = f"; {beside.THREADS[c['threads']]}" if "suite" in document else ""
+        lines.append(f"| {HEADS[c['workload']].format(format(c['size'], ','))}{threads} | " + " | ".join(cells) + " |")
+    return lines
+
+
+def short(document: dict[str, Any]) -> str:
+    """README's first table."""
+    lines = table(document, SHOWN)
     lines += [
         "",
         "Made by `python bench/peers.py PYTHON … --out bench/results`: one thread each, all in one run in turns, "
@@ -107,10 +132,30 @@ def short(document: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def long(peers: dict[str, Any], bench: dict[str, Any], on_gpu: dict[str, Any] | None) -> str:
+def short_suite(document: dict[str, Any]) -> str:
+    """README's table of a suite, with one thread and with all."""
+    what = {
+        "networks": "Whole networks; training is forward, loss, backward and update:",
+        "eager": "Single operators and a chain of ten, called without blocks:",
+    }[document["suite"]]
+    lines = [what, "", *table(document, SHOWN_OF_SUITES), ""]
+    lines += [
+        f"`--workload {document['suite']} --threads all 1`, medians of {document['rounds']} rounds. {place(document)}."
+    ]
+    return "\n".join(lines)
+
+
+def long(
+    peers: dict[str, Any],
+    bench: dict[str, Any],
+    on_gpu: dict[str, Any] | None,
+    suites: Sequence[dict[str, Any]] = (),
+) -> str:
     """The tables of docs/benchmarks.md."""
     parts = ["### Beside other libraries", "", beside.markdown(peers).strip(), ""]
     parts += ["† used more than one core on average. The machine was shared with other jobs.", ""]
+    for suite in suites:
+        parts += [f"### {suite['suite'].capitalize()} beside other libraries", "", beside.markdown(suite).strip(), ""]
     if on_gpu is not None:
         parts += ["### Beside other libraries, on a GPU", "", beside.markdown(on_gpu).strip(), ""]
     parts += ["### Eager, hybridized, and the least possible", ""]
@@ -148,10 +193,12 @@ def pages() -> dict[Path, str]:
     """The pages with current tables."""
     peers, bench = newest("peers-*.json"), newest("bench-*.json")
     assert peers is not None and bench is not None, f"nothing was measured: {RESULTS}"
+    suites = [d for d in (newest(f"{name}-*.json") for name in beside.SUITES) if d is not None]
     made = {}
-    for page, table in zip(PAGES, (short(peers), long(peers, bench, newest("peers-*.json", "gpu"))), strict=True):
+    first = "\n\n".join([short(peers), *map(short_suite, suites)])
+    for page, tables in zip(PAGES, (first, long(peers, bench, newest("peers-*.json", "gpu"), suites)), strict=True):
         text = page.read_text(encoding="utf-8")
-        block = f"<!-- results -->\n\n{table}\n\n<!-- end of results -->"
+        block = f"<!-- results -->\n\n{tables}\n\n<!-- end of results -->"
         made[page], count = re.subn(
             r"<!-- results -->.*?<!-- end of results -->", lambda m, b=block: b, text, flags=re.S
         )

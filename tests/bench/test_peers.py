@@ -20,6 +20,8 @@ BENCH = Path(__file__).resolve().parents[2] / "bench"
 sys.path.insert(0, str(BENCH))
 import peer_first  # noqa: E402
 import peer_libraries as libraries  # noqa: E402
+import peer_networks as networks  # noqa: E402
+import peer_operators as operators  # noqa: E402
 import peer_worker as worker  # noqa: E402
 import peer_workloads as workloads  # noqa: E402
 import peers  # noqa: E402
@@ -32,11 +34,75 @@ SMALL |= {name: min(workloads.SIZES[name]) for name in workloads.SUITES["eager"]
 def test_a_workload_is_the_same_in_gluon(workload, monkeypatch):
     monkeypatch.setattr(workloads, "ELEMENTS", 1 << 12)
     x, parameters = workloads.data(workload, SMALL[workload])
-    operators = workloads.GluonOperators([mx.nd.array(p) for p in parameters], [p.shape for p in parameters], mx.nd)
-    got = workloads.FUNCTIONS[workload](operators, mx.nd.array(x)).asnumpy()
+    o = operators.GluonOperators([mx.nd.array(p) for p in parameters], [p.shape for p in parameters], mx.nd)
+    got = workloads.FUNCTIONS[workload](o, mx.nd.array(x)).asnumpy()
     ((rows, want),) = workloads.exact(workload, SMALL[workload])
     assert rows == slice(0, len(want))
     np.testing.assert_allclose(got, want, 1e-4, 1e-4)
+
+
+@pytest.mark.long_table
+@pytest.mark.parametrize("name", networks.NETWORKS)
+def test_a_network_is_the_same_in_gluon(name, monkeypatch):
+    """Of smaller pictures and batches: NumPy's results in float64; of training the first loss, which the steps make less."""
+    network = networks.NETWORKS[name]
+    if not network.words and "lenet" not in name:
+        side = 64 if network.trained else 32  # the last BatchNorm of a batch of two has to have some elements
+        monkeypatch.setattr(network, "shape", lambda batch: (batch, 3, side, side))
+    size = 2 if network.trained else 1
+    library = libraries.Gluon("cpu", "hybridgpu")
+    for mode in library.networks if name == "train_lenet" else ["static"]:
+        made = library.networks[mode](network, size)
+        if network.trained:
+            losses = worker.first_losses(made, network.expected(size))
+            assert losses[2] != losses[1] != losses[0]
+        else:
+            worker.check(made, network.expected(size))
+
+
+def test_eager_and_hybridized_training_is_the_same():
+    losses = [
+        worker.first_losses(make(networks.NETWORKS["train_lenet"], 4), networks.NETWORKS["train_lenet"].expected(4))
+        for make in libraries.Gluon("cpu", "hybridgpu").networks.values()
+    ]
+    np.testing.assert_allclose(losses[0], losses[1], 1e-5)
+
+
+class NetworkProcess:
+    """A library whose steps of training have some losses, and take some time."""
+
+    threads, device = "1", "cpu"
+
+    def __init__(self, label, us, losses, networks=("static",)):
+        self.label, self.us, self.losses, self.networks, self.closed = label, us, losses, networks, []
+
+    def another(self):
+        other = NetworkProcess(self.label, self.us, self.losses)
+        other.closed = self.closed
+        return other
+
+    def ask(self, do, **message):
+        answers = {"hello": {}, "prepare": {"losses": self.losses}, "memory": {"peak_mib": 10 * self.us}}
+        return answers.get(do) or {"us": self.us, "cpu": 1.0}
+
+    def close(self):
+        self.closed.append(self.label)
+
+
+def test_losses_of_training_have_to_agree():
+    ours = NetworkProcess("hybridgpu", 10.0, [3.0, 2.0, 1.0])
+    near = NetworkProcess("mxnet", 20.0, [3.0, 2.0, 1.01])
+    far = NetworkProcess("torch", 5.0, [3.0, 2.0, 1.1], ["eager"])
+    (case,) = peers.measure_network([ours, near, far], "train_lenet", 64, 2, 1e-5, [True])
+    assert case["failed"].keys() == {"torch eager"} and "trains otherwise" in case["failed"]["torch eager"]
+    assert [(r["name"], r["memory_mib"]) for r in case["rows"]] == [
+        ("hybridgpu static", 100.0),
+        ("mxnet static", 200.0),
+    ]
+    assert case["threads"] == "1" and [w.closed for w in (ours, near, far)] == [["hybridgpu"], ["mxnet"], ["torch"]]
+    machine = {"cpu": {"model": "a processor", "cores": 1}, "cuda": {"gpus": []}, "environment": {}}
+    document = {"device": "cpu", "rounds": 2, "date": "2100-01-01", "machine": machine, "versions": {}, "cases": [case]}
+    assert "| mxnet static | 20 (2.00); 200 MiB |" in peers.markdown(document).splitlines()
 
 
 #: the same as ``hybridgpu bench`` has them: Python 3.8 cannot import these, nor the package what is in bench/
@@ -192,6 +258,8 @@ def test_first_calls_stand_in_the_document():
 
 def test_every_workload_has_sizes_and_a_title():
     assert set(workloads.SIZES) == set(workloads.TITLES) == set(workloads.FUNCTIONS)
+    assert set(networks.SIZES) == set(networks.TITLES) == set(peers.SUITES["networks"])
+    assert not set(networks.SIZES) & set(workloads.SIZES) and {*networks.SIZES, *workloads.SIZES} <= set(peers.SIZES)
 
 
 def test_worker(compiler):

@@ -153,6 +153,7 @@ GRAPH_PASSES = (
         "cpu",
         when=has_node(lambda n: n.prim.name == "conv" and n.dtype.is_half),
     ),
+    Pass("unfold_convs", "passes.canonicalize.unfold_convs", "cpu", when=has("conv"), reorders=True),
     Pass(
         "gemm_epilogues",
         "passes.library.gemm_epilogues",

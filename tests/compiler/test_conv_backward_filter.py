@@ -307,7 +307,7 @@ def test_explanations_say_why():
 
 
 def test_why_others_are_unfolded():
-    program = compile_graph(slope_graph((1, 2, 3, 3, 3, 3), (2,) * 6, completed((1,) * 6, {}), f32), CPU)
+    program = compile_graph(slope_graph((1, 4, 3, 3, 3, 3), (2,) * 6, completed((1,) * 6, {"groups": 2}), f32), CPU)
     stored = type(program).from_bytes(program.to_bytes())
     for p in (program, stored):
         notes = [s.note for s in p.steps if isinstance(s, LibraryStep)]

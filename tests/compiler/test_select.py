@@ -79,7 +79,12 @@ TABLE = {
     "convolution": (SMALL_CONV, CPU, "conv", "of what it computes counts"),
     "convolution of a GPU": (SMALL_CONV, CUDA, "conv", "direct kernel: 112,896 multiplications, at most"),
     "large convolution of a GPU": (LARGE_CONV, CUDA, "library", "multiplications, more than 16,777,216"),
-    "four axes": (conv("f32[1,2,3,3,3,3]", "f32[2,2,2,2,2,2]"), CPU, "library", "more than three spatial axes"),
+    "four axes": (
+        conv("f32[1,4,3,3,3,3]", "f32[2,2,2,2,2,2]", groups=2),
+        CPU,
+        "library",
+        "more than three spatial axes",
+    ),
     "spread operand": (
         conv("f32[1,8,8,8]", "f32[8,8,4,4]", base_dilate=(2, 2)),
         CPU,

@@ -237,14 +237,43 @@ def test_halves_are_convolved_in_float(name, dtype):
 @pytest.mark.parametrize(
     "target,dtype,x,w",
     [
-        (CPU, f32, (1, 2, 3, 3, 3, 3), (2, 2, 2, 2, 2, 2)),  # four axes
+        (CPU, f32, (1, 4, 3, 3, 3, 3), (2, 2, 2, 2, 2, 2)),  # four axes, in groups
         (CPU, f16, (1, 2, 3, 3, 3, 3), (2, 2, 2, 2, 2, 2)),  # which no kernel computes in float32 either
         (CUDA, f32, (8, 64, 56, 56), (64, 64, 3, 3)),  # much work
     ],
 )
 def test_what_a_library_computes(target, dtype, x, w):
-    program = compile_graph(graph_of(x, w, completed(x, {}), dtype), target)
+    program = compile_graph(graph_of(x, w, completed(x, {"groups": x[1] // w[1]}), dtype), target)
     assert [s.primitive for s in program.steps if isinstance(s, LibraryStep)] == ["conv"]
+
+
+#: operand, weight, parameters: of planes that are too small for a kernel of convolutions, and of too many axes
+UNFOLDED = {
+    "small planes": ((8, 512, 2, 2), (512, 512, 3, 3), {"low": (1, 1), "high": (1, 1)}),
+    "in strides": ((8, 256, 4, 4), (512, 256, 3, 3), {"low": (1, 1), "high": (1, 1), "stride": (2, 2)}),
+    "padded unevenly": ((5, 512, 2, 3), (512, 512, 2, 3), {"low": (0, 2), "high": (1, 0)}),
+    "with gaps": ((3, 512, 2, 2), (512, 512, 3, 3), {"low": (2, 2), "high": (2, 2), "dilate": (2, 2)}),
+    "pixels": ((8, 256, 4, 4), (512, 256, 1, 1), {"stride": (2, 2)}),
+    "four axes": ((2, 3, 3, 4, 3, 4), (5, 3, 2, 2, 2, 2), {"low": (0, 1, 0, 0), "high": (0, 1, 0, 0)}),
+}
+
+
+@pytest.mark.parametrize("dtype", [f32, f64], ids=["f32", "f64"])
+@pytest.mark.parametrize("name", UNFOLDED)
+def test_unfolded_for_a_product(name, dtype, compiler):
+    """By kernels alone; results are those of the convolution, with what follows it."""
+    x, w, params = UNFOLDED[name]
+    graph = graph_of(x, w, completed(x, params), dtype, epilogue=True)
+    program = compile_graph(graph, CPU)
+    assert not any(isinstance(s, LibraryStep) for s in program.steps)
+    assert [k.kind for k in program.kernels].count("matmul") == 1
+    rng = np.random.default_rng(2)
+    arrays = [rng.standard_normal(i.shape).astype(dtype.np) for i in graph.inputs]
+    outputs = [np.full(shape, np.nan, dtype.np) for shape, _ in program.outputs]
+    cpu_backend().load(program)(arrays, outputs)
+    want = evaluate(graph, arrays, wide=True)[0]
+    rounding = 2e-5 if dtype is f32 else 1e-13
+    np.testing.assert_allclose(outputs[0], want, rounding, rounding * np.abs(want).max())
 
 
 def test_kernels_of_the_gpu(cuda_driver):

@@ -3,10 +3,10 @@
 
 Which of the two it is makes no difference to the numbers, so it is decided by what it costs. Compiling pays after
 some hundred steps on the CPU, and after far fewer on a GPU, where each operator is a launch, and NVRTC is faster than a
-host's compiler. By default it happens where a parameter belongs to a hybridized block (whose user asked for
-compiled code), at step AFTER or AFTER_ON_GPU with the same arrays, or at the first one where the program lies on disk. LAMB
-sums, and a compiled sum rounds in another order: there it is the first step in any case, so that runs are
-reproducible. ``HYBRIDGPU_FUSED_UPDATES`` can be ``never`` or ``always`` (at the first step, whatever the block).
+host's compiler. By default it happens at step AFTER or AFTER_ON_GPU with the same arrays, or at the first one where
+the program lies on disk. LAMB sums, and a compiled sum rounds in another order: there it is the first step in any case, so
+that runs are reproducible, and only where a parameter belongs to a hybridized block, whose user asked for compiled code.
+``HYBRIDGPU_FUSED_UPDATES`` can be ``never`` or ``always`` (at the first step, whatever the block).
 """
 
 from __future__ import annotations
@@ -245,9 +245,10 @@ class TrainerSteps:
             return "the step was captured into a CUDA graph"
         if recording.recording:
             return "the step was made under autograd.record()"
-        if self._mode == "auto" and not any(map(is_compiled, self._params)):
-            return "no parameter belongs to a hybridized block that was called"
-        return why_not(updater)
+        reason = why_not(updater)
+        if reason or self._mode != "auto" or updater.optimizer._hg_exact or any(map(is_compiled, self._params)):
+            return reason
+        return "its sums round in another order, and no parameter belongs to a hybridized block that was called"
 
     def _programs(self, optimizer: Any, recipes: list[UpdateSpec], ctx: Any) -> list[UpdateProgram] | None:
         """The programs of all recipes, None if it is too early to compile them."""

@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, replace
+from itertools import accumulate
+from operator import mul
 from typing import TYPE_CHECKING
 
 from .codegen.cpu_units import cpu_source
@@ -47,8 +49,10 @@ def assemble(scheduled: Scheduled, ctx: PassContext) -> Program:
     roots = {n: p.root for n, p in placed.items()}
     batches = {n.shape[0] for k, n in enumerate(graph.inputs) if n.ndim > 1 and k not in ctx.pinned_inputs}
 
+    joined = _joined_batches(graph, batches)
+
     def nbytes(node: Node) -> int:
-        return bucket_bytes(node.shape, node.type.nbytes, batches)
+        return bucket_bytes(joined.get(node, node.shape), node.type.nbytes, batches)
 
     steps_in_order = order_steps(uses, frozenset((*graph.inputs, *graph.outputs)), roots=roots, nbytes=nbytes)
     scheduled, uses = [scheduled[k] for k in steps_in_order], [uses[k] for k in steps_in_order]
@@ -105,6 +109,23 @@ def assemble(scheduled: Scheduled, ctx: PassContext) -> Program:
     if target.name == "cpu":
         cpu_source(program)
     return program
+
+
+def _joined_batches(graph: Graph, batches: Collection[int]) -> dict[Node, tuple[int, ...]]:
+    """Nodes whose first axis is a batch and axes after it in one, as the rows of a product are: the shapes with the batch
+    by itself."""
+    found: dict[Node, tuple[int, ...]] = {}
+    for n in graph.nodes:
+        if n.prim.name == "reshape":
+            for node, apart in (n, n.inputs[0].shape), (n.inputs[0], n.shape):
+                joins = node.ndim > 1 and node.shape[0] not in batches and apart[:1] and apart[0] in batches
+                if joins and node.shape[0] in accumulate(apart, mul):
+                    found[node] = apart
+        elif n.ndim > 1:
+            rows = next((i for i in n.inputs if i in found and i.shape[0] == n.shape[0]), None)
+            if rows is not None:
+                found[n] = found[rows]
+    return found
 
 
 def _concat_slices(graph: Graph) -> Mapping[Node, BufferSlice]:

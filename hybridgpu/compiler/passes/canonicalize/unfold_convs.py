@@ -41,15 +41,15 @@ def _unfolds(conv: Node) -> bool:
 
 
 def _product(b: Builder, conv: Node, x: Node, w: Node) -> Node:
-    """Rows are channels of the result, so that the weight is read as it lies; columns are its places in all samples."""
+    """Rows are places of the result in all samples, as many as there happen to be; columns are its channels."""
     p, n, spatial = conv.params, conv.ndim - 2, conv.shape[2:]
     kernel, channels = w.shape[2:], x.shape[1]
     if any(p["low"]) or any(p["high"]):
         x = b.pad(x, low=(0, 0, *p["low"]), high=(0, 0, *p["high"]), value=0)
     x = b.broadcast(b.reshape(x, (1,) * n + x.shape), (*kernel, *x.shape))
     windows = b.unfold(x, stride=p["stride"], dilate=p["dilate"], extent=spatial)
-    columns = b.transpose(windows, (n + 1, *range(n), n, *range(n + 2, 2 * n + 2)))
+    rows = b.transpose(windows, (n, *range(n + 2, 2 * n + 2), n + 1, *range(n)))
     terms, places = channels * prod(kernel), conv.shape[0] * prod(spatial)
-    y = b.dot(b.reshape(w, (w.shape[0], terms)), b.reshape(columns, (terms, places)))
-    y = b.reshape(y, (w.shape[0], conv.shape[0], *spatial))
-    return b.transpose(y, (1, 0, *range(2, n + 2)))
+    y = b.dot(b.reshape(rows, (places, terms)), b.transpose(b.reshape(w, (w.shape[0], terms)), (1, 0)))
+    y = b.reshape(y, (conv.shape[0], *spatial, w.shape[0]))
+    return b.transpose(y, (0, n + 1, *range(1, n + 1)))

@@ -172,7 +172,7 @@ def accumulate(found: dict[Any, NDArray], key: Any, g: NDArray) -> None:
 
 
 def _run(
-    order: Sequence[Node],
+    order: list[Node],
     found: dict[Any, NDArray],
     heads: Sequence[GradientInfo],
     leaves: dict[Any, GradientInfo],
@@ -181,17 +181,19 @@ def _run(
 ) -> None:
     """Run the backward passes; each makes its writes before its node is released, which may own what is written."""
     reaches: set[Any] = set(leaves)  # values that a wanted variable reaches
-    wanted: dict[int, list[bool]] = {}
+    wanted: dict[int, list[bool]] = {}  # of the nodes whose backward passes run
     targets: list[int] = []
     for node in order:
         flags = [i is not None and i.key in reaches for i in node.inputs]
         if True in flags:
             flags = node.reached(flags)
             if True in flags:
-                reaches.update([(id(node), k) for k in range(len(node.types))])
-                targets += [id(target) for target, _, _ in node.due(flags)]
-        wanted[id(node)] = flags
-    sweep = list(reversed(order))
+                wanted[id(node)] = flags
+                reaches.update(_keys(node))
+                due = node.due(flags)
+                if due:
+                    targets += [id(target) for target, _, _ in due]
+    sweep = order[::-1]
     if len(set(targets)) < len(targets):  # several writes of one array, such as of two calls of one layer
         sweep = _as_mxnet(order, heads, leaves, variables)
         if not retain:
@@ -199,35 +201,40 @@ def _run(
             sweep += [n for n in order if id(n) not in swept]  # to be released
     _prepare(sweep, wanted)
     for node in sweep:
-        keys = [(id(node), k) for k in range(len(node.types))]
         # a wanted intermediate value keeps its cotangent
-        cotangents = [found.get(k) if k in leaves else found.pop(k, None) for k in keys]
-        flags = wanted[id(node)]
-        if True in flags:
+        cotangents = [found.get(k) if k in leaves else found.pop(k, None) for k in _keys(node)]
+        known = wanted.get(id(node))
+        if known is not None:
             if any(c is not None for c in cotangents):
-                parts = iter(node.backward(cotangents, flags))
-                for info, want in zip(node.inputs, flags, strict=True):
+                parts = iter(node.backward(cotangents, known))
+                for info, want in zip(node.inputs, known, strict=True):
                     if want:
                         part = next(parts)
                         if part is not None:
                             assert info is not None
                             accumulate(found, info.key, part)
-            due = node.due(flags)
+            due = node.due(known)
             if due:
                 _write(node, due)
         if not retain:
             node.release()
 
 
+def _keys(node: Node) -> list[Any]:
+    """Those of a node's results."""
+    number = id(node)
+    return [(number, 0)] if len(node.types) == 1 else [(number, k) for k in range(len(node.types))]
+
+
 def _prepare(sweep: Sequence[Node], wanted: dict[int, list[bool]]) -> None:
     """Make all at once what a first backward pass runs: compiled one by one, a user would wait for twice as long."""
-    new = {id(n.function): n for n in sweep if isinstance(n, FunctionCall) and not n.function.differentiated}
+    new = {id(n.function): n for n in sweep if n.__class__ is FunctionCall and not n.function.differentiated}
     if len(new) < 2:
         return
     functions: dict[Device, list[Any]] = {}
     for node in new.values():
-        flags = wanted[id(node)]
-        if True in flags and len(node.types) == 1:  # of several results it is not known which have cotangents
+        flags = wanted.get(id(node))
+        if flags is not None and len(node.types) == 1:  # of several results it is not known which have cotangents
             functions.setdefault(device_of(node.ctx), []).append(node.likely_derivative(flags))
     for device, found in functions.items():
         prepare_all([f for f in found if f is not None], device)
@@ -249,7 +256,7 @@ def _as_mxnet(
     return backward_order(
         order,
         _reads,
-        lambda node: [(id(node), k) for k in range(len(node.types))],
+        _keys,
         [v.key for v in variables or _variables(heads) if v.key in leaves],
     )
 

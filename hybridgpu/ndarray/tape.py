@@ -300,8 +300,19 @@ class FunctionCall(StatefulCall):
         if not function.graph.outputs:
             return [None] * sum(wanted)
         heads = [c for c in cotangents if c is not None]
-        results = run_function(function, [self._argument(k, heads) for k in takes], self.ctx, self.seed)
-        return [None if k is None else results[k] for k in gives]
+        if state.recording:
+            results = run_function(function, [self._argument(k, heads) for k in takes], self.ctx, self.seed)
+            return [None if k is None else results[k] for k in gives]
+        arrays, ctx = self.arrays, self.ctx
+        first, last = len(arrays), len(arrays) + len(self.results)
+        raw = [
+            latest(arrays[k]) if k < first else self.results[k - first] if k < last else heads[k - last]._data
+            for k in takes
+        ]
+        if function.draws:
+            raw.append(self.seed)
+        found = function.run(device_of(ctx), raw)
+        return [None if k is None else wrap(found[k], ctx) for k in gives]
 
     def _argument(self, k: int, heads: Sequence[NDArray]) -> NDArray:
         if k < len(self.arrays):
@@ -319,7 +330,7 @@ class FunctionCall(StatefulCall):
 
 
 def run_function(function: DifferentiableGraph, arrays: Sequence[NDArray], ctx: Context, seed: Any) -> list[NDArray]:
-    """Run a derivative, recorded if recording is on."""
+    """Run a derivative while recording is on."""
     raw = [a._data for a in arrays]
     if function.draws:
         raw.append(seed)

@@ -171,7 +171,10 @@ def long(
             extra = rows["static"]["over_bare_us"]
             small = extra is not None and abs(extra) < rows["static"]["spread_us"]
             cells.append("–" if extra is None else f"< {rows['static']['spread_us']:.2f}" if small else f"{extra:.2f}")
-            parts.append(f"| {suite['name']}, {case['name']} | " + " | ".join(cells) + " |")
+            threads = (
+                "; one thread" if suite.get("threads", "1") == "1" else "; all threads"
+            )  # before schema 2 it was one
+            parts.append(f"| {suite['name']}, {case['name']}{threads} | " + " | ".join(cells) + " |")
     parts += ["", "### First call of a new process", ""]
     parts += [
         "| milliseconds | import | **first call** | finding the compiler | the rest | its processor time | modules compiled |",

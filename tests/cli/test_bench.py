@@ -46,7 +46,7 @@ def check_document(document: dict, device: str = "cpu(0)") -> None:
     assert set(document["machine"]) == {"versions", "cpu", "compiler", "cuda", "environment"}
     for suite in document["suites"]:
         assert set(suite) == set(SuiteResult.__annotations__)
-        assert suite["device"] == device
+        assert suite["device"] == device and suite["threads"] in ("all", "1")
         for case in suite["cases"]:
             check_case(case, suite["reference"])
         assert [f["cache"] for f in suite["first_calls"]] == ["cold", "warm"]
@@ -59,7 +59,7 @@ def check_document(document: dict, device: str = "cpu(0)") -> None:
 def check_case(case: dict, reference: str) -> None:
     assert set(case) == set(CaseResult.__annotations__)
     rows = {row["mode"]: row for row in case["rows"]}
-    assert {reference, "eager", "hybridized", "static", "copy"} <= set(rows)
+    assert list(rows)[0] == reference and {"eager", "hybridized", "static", "copy"} <= set(rows)
     assert ("bare" in rows) == (case["bare"] is not None)
     for row in rows.values():
         assert set(row) == set(Row.__annotations__)
@@ -96,10 +96,13 @@ def test_all_suites_in_a_hurry(tmp_path, monkeypatch, compiler):
         "quick": True,
         "large": False,
         "rounds": 1,
-        "threads": 1,
+        "threads": ["all"],
     }
     assert [suite["name"] for suite in document["suites"]] == list(SUITES) == list(NAMES)
-    mlp, chain, _, rows, lenet, _ = document["suites"]
+    mlp, chain, _, rows, lenet, _, eager, networks = document["suites"]
+    assert all("bare" in case and len(case["rows"]) == 6 for case in eager["cases"])
+    training, inference = networks["cases"]
+    assert networks["reference"] == "eager" and (training["bare"], inference["bare"]) == (None, "foreign call")
     assert mlp["name"] == "mlp" and all(r["calls"] == 1000 for c in mlp["cases"] for r in c["rows"])
     assert mlp["cases"][0]["bytes"] == 4 * (512 + 512 * 256 + 256 + 256 * 128 + 128 + 128 * 2 + 2 + 2)
     assert chain["name"] == "chain" and [c["parameters"]["elements"] for c in chain["cases"]] == [
@@ -114,16 +117,67 @@ def test_all_suites_in_a_hurry(tmp_path, monkeypatch, compiler):
     assert lenet["cases"][0]["elements"] == 160 and lenet["cases"][0]["bare"] == "foreign call"
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_blocks_share_parameters(name):
-    """The ways of computing differ in nothing but how they are called."""
-    case = SUITES[name].cases[0]
+@pytest.mark.parametrize(
+    ("name", "k", "shared"), [*((name, 0, name != "networks") for name in NAMES), ("networks", 1, True)]
+)
+def test_blocks_share_parameters(name, k, shared):
+    """The ways of computing differ in nothing but how they are called; steps of training, which write them, have copies."""
+    case = SUITES[name].cases[k]
     net, _ = case.make(mx.cpu())
     again = case.again(net)
     ours, theirs = (list(block.collect_params().values()) for block in (net, again))
     assert len(ours) == len(theirs)
     for p, q in zip(ours, theirs, strict=True):
-        assert p.data() is q.data()
+        assert (p.data() is q.data()) == shared and (p.data() == q.data()).asnumpy().all()
+
+
+@pytest.mark.parametrize("case", SUITES["eager"].cases, ids=lambda case: case.name)
+def test_eager_cases_are_calls_without_blocks(case):
+    """Their NumPy code agrees, and no block is called."""
+    block, x = case.make(mx.cpu())
+    function = case.eager(block, mx.cpu())
+    block.hybrid_forward = None
+    want = case.reference(np, x._data, *(p.data().asnumpy() for p in block.collect_params().values()))
+    np.testing.assert_allclose(function(x).asnumpy(), want, 1e-4, 1e-4)
+
+
+def test_steps_that_learn_otherwise_are_not_timed(monkeypatch):
+    """The first loss is right whatever the gradient is; the second is not."""
+    case = SUITES["networks"].cases[0]
+    step, x = case.make(mx.cpu())
+    step.trainer.set_learning_rate(0.03)
+    with pytest.raises(worker.WrongResult, match="eager gives wrong results for LeNet, training"):
+        worker._check(case, {"eager": step}, x, [], "numpy", np)
+    assert worker._check(case, {"eager": case.make(mx.cpu())[0]}, x, [], "numpy", np).shape == (64,)
+
+
+def test_a_column_for_each_number_of_threads(capsys, monkeypatch):
+    """The first measurement is shown whole, of the others the medians."""
+
+    def measured(options, step):
+        row = {"mode": "eager", "median_us": 5.0, "min_us": 4.0, "over_reference": 1.0, "over_copy": 2.0,
+               "over_bare_us": None, "spread_us": 1.0}  # fmt: skip
+        row["median_us"] *= {"all": 1, "1": 3, "7": 2}[options["threads"]]
+        case = {"name": "one", "bytes": 8, "bare": None, "rows": [row]}
+        return {"name": "mlp", "title": "Nets", "device": "cpu(0)", "threads": options["threads"], "reference": "eager",
+                "cases": [case], "first_calls": []}  # fmt: skip
+
+    monkeypatch.setattr(children, "run_worker", measured)
+    monkeypatch.setattr(children, "first_calls", lambda *a: [])
+    out = bench("--suite", "mlp", "--threads", "all", "--threads", "1", "--threads", "07")
+    assert out.exit_code == 0, out.output
+    for text in ("Nets on cpu(0), all threads", "one thread", "7 threads", "5.00", "15.0", "10.0"):
+        assert text in " ".join(out.output.split()), out.output
+
+
+def test_threads_of_the_measuring_process(monkeypatch):
+    """All: what each library takes by itself, as in any program of the user's."""
+    monkeypatch.setenv("OMP_NUM_THREADS", "3")
+    monkeypatch.delenv("HYBRIDGPU_NUM_THREADS", raising=False)
+    assert children._environment("all")["OMP_NUM_THREADS"] == "3"
+    assert "HYBRIDGPU_NUM_THREADS" not in children._environment("all")
+    alone = children._environment("1")
+    assert {alone[name] for name in children._THREADS} == {"1"} and "HYBRIDGPU_NUM_THREADS" in alone
 
 
 def test_without_a_compiler_there_is_no_bare_call(tmp_path, monkeypatch):
@@ -196,7 +250,15 @@ def document_of(tmp_path, device="cpu") -> dict:
     mlp = [case("batch 1", {"batch": 1}, 1), case("batch 16", {"batch": 16}, 3)]
     chain = [case(f"{n} elements", {"elements": n}, n / 100) for n in (1000, 100_000)]
     suites = [
-        {"name": name, "title": name, "device": "cpu(0)", "reference": "numpy", "cases": cases, "first_calls": []}
+        {
+            "name": name,
+            "title": name,
+            "device": "cpu(0)",
+            "threads": "all",
+            "reference": "numpy",
+            "cases": cases,
+            "first_calls": [],
+        }
         for name, cases in (("mlp", mlp), ("chain", chain))
     ]
     return {
@@ -219,7 +281,7 @@ def test_plot_is_drawn(tmp_path, ending):
     assert file.read_bytes().startswith(start) and file.stat().st_size > 5000
     if ending == "svg":
         text = file.read_text()
-        for label in ("NumPy", "hybridized", "copy of the same bytes", "batch 16", "a processor"):
+        for label in ("mlp; all threads", "NumPy", "hybridized", "copy of the same bytes", "batch 16", "a processor"):
             assert label in text
 
 
@@ -246,7 +308,7 @@ def test_large_sizes_lie_beyond_any_cache():
 
 
 def test_large_sizes_alone(monkeypatch, tmp_path):
-    options = {"suite": "chain", "device": "cpu", "quick": True, "large": True, "rounds": 1, "threads": 1}
+    options = {"suite": "chain", "device": "cpu", "quick": True, "large": True, "rounds": 1, "threads": "1"}
     measured = []
     monkeypatch.setattr(worker, "measure_case", lambda case, *more: measured.append(case.name))
     worker.measure_suite(SUITES["chain"], "cpu", True, 1, lambda message: None, large=True)
@@ -264,7 +326,7 @@ def test_wrong_results_are_not_timed(monkeypatch):
 
 
 def test_a_failing_worker_is_reported(monkeypatch):
-    options = {"suite": "chain", "device": "gpu", "quick": True, "large": False, "rounds": 1, "threads": 1}
+    options = {"suite": "chain", "device": "gpu", "quick": True, "large": False, "rounds": 1, "threads": "1"}
     if mx.num_gpus() == 0:
         with pytest.raises(children.click.ClickException, match=r"gpu\(0\) cannot be used"):
             children.run_worker(options, lambda *a: None)
@@ -277,13 +339,13 @@ def test_the_quickest_process_counts_whole(monkeypatch):
     runs = [{"backend_ms": b, "first_call_ms": c, "import_ms": 1.0} for b, c in ((1, 9), (3, 4), (2, 6))] * 2
     left = iter(runs)
     monkeypatch.setattr(children, "_first_call", lambda *a: next(left))
-    cold, warm = children.first_calls("chain", "cpu", 1, 3)
+    cold, warm = children.first_calls("chain", "cpu", "1", 3)
     assert cold == {"cache": "cold", "processes": 3, **runs[1]} and warm == {"cache": "warm", "processes": 3, **runs[1]}
 
 
 def test_a_failing_first_call_is_reported():
     with pytest.raises(children.click.ClickException, match="timing the first call failed: KeyError"):
-        children.first_calls("none", "cpu", 1, 1)
+        children.first_calls("none", "cpu", "all", 1)
 
 
 def test_progress_is_told(monkeypatch, capsys):
@@ -389,6 +451,6 @@ def test_bare_call_computes_the_result(compiler):
 def test_child_finds_hybridgpu_whatever_the_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PYTHONPATH", "")
-    environment = children._environment(2)
+    environment = children._environment("2")
     assert environment["OMP_NUM_THREADS"] == environment["OPENBLAS_NUM_THREADS"] == "2"
     assert Path(environment["PYTHONPATH"], "hybridgpu").is_dir()

@@ -19,15 +19,17 @@ from .results import FirstCall, SuiteResult
 
 __all__ = ["first_calls", "run_worker"]
 
-_THREADS = ("HYBRIDGPU", "OMP", "OPENBLAS", "MKL", "NUMEXPR")
+_LIBRARIES = ("HYBRIDGPU", "OMP", "OPENBLAS", "MKL", "NUMEXPR")
+_THREADS = (*(f"{library}_NUM_THREADS" for library in _LIBRARIES), "VECLIB_MAXIMUM_THREADS")
 
 
-def _environment(threads: int, **more: str) -> dict[str, str]:
-    """This process's environment with a number of threads, and hybridgpu where it was imported from."""
+def _environment(threads: str, **more: str) -> dict[str, str]:
+    """This process's environment with a number of threads, or "all" that each library takes by itself, and hybridgpu where it
+    was imported from."""
     root = str(Path(__file__).resolve().parents[3])
     path = os.pathsep.join(p for p in (root, os.environ.get("PYTHONPATH", "")) if p)
-    counts = {f"{library}_NUM_THREADS": str(threads) for library in _THREADS}
-    return {**os.environ, **counts, "VECLIB_MAXIMUM_THREADS": str(threads), "PYTHONPATH": path, **more}
+    counts = {} if threads == "all" else dict.fromkeys(_THREADS, threads)
+    return {**os.environ, **counts, "PYTHONPATH": path, **more}
 
 
 def run_worker(options: dict[str, Any], progress: Callable[[int, str], None]) -> SuiteResult:
@@ -63,7 +65,7 @@ def run_worker(options: dict[str, Any], progress: Callable[[int, str], None]) ->
     return result
 
 
-def first_calls(suite: str, device: str, threads: int, processes: int) -> list[FirstCall]:
+def first_calls(suite: str, device: str, threads: str, processes: int) -> list[FirstCall]:
     """What new processes wait for: with an empty cache folder each (cold), then with the last one's (warm).
 
     Raises:

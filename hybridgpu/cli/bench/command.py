@@ -18,8 +18,28 @@ from .results import SCHEMA, Document, SuiteResult
 __all__ = ["bench"]
 
 ROUNDS, QUICK_ROUNDS = 15, 5
-NAMES = ("mlp", "chain", "broadcast", "rows", "lenet", "resnet")  #: of the suites, in the order of workloads.SUITES
+NAMES = (
+    "mlp",
+    "chain",
+    "broadcast",
+    "rows",
+    "lenet",
+    "resnet",
+    "eager",
+    "networks",
+)  #: of the suites, in the order of workloads.SUITES
 LARGE = ("chain", "broadcast", "rows")  #: suites that have large sizes
+
+
+class Threads(click.ParamType):
+    """'all', or a number."""
+
+    name = "all|N"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        if value != "all" and not (value.isdecimal() and int(value)):
+            self.fail(f"{value!r} is neither 'all' nor a number of threads.", param, ctx)
+        return value if value == "all" else str(int(value))
 
 
 @click.command(short_help="Time blocks beside NumPy or CuPy.")
@@ -32,7 +52,14 @@ LARGE = ("chain", "broadcast", "rows")  #: suites that have large sizes
 @click.option(
     "--repeat", type=click.IntRange(1), help=f"Rounds of every size. [default: {ROUNDS}, quick {QUICK_ROUNDS}]"
 )
-@click.option("--threads", type=click.IntRange(1), default=1, show_default=True, help="Threads that all may use.")
+@click.option(
+    "--threads",
+    type=Threads(),
+    multiple=True,
+    default=("all",),
+    show_default="all",
+    help="Threads of every library: all that it takes by itself, or so many; several times: a column each.",
+)
 @click.option("--json", "json_file", type=click.Path(dir_okay=False, path_type=Path), help="Write everything there.")
 @click.option("--plot", "plot_file", type=click.Path(dir_okay=False, path_type=Path), help="Draw a .png, .svg or .pdf.")
 def bench(
@@ -41,11 +68,12 @@ def bench(
     quick: bool,
     large: bool,
     repeat: int | None,
-    threads: int,
+    threads: tuple[str, ...],
     json_file: Path | None,
     plot_file: Path | None,
 ) -> None:
-    """Time eager and hybridized blocks beside NumPy (CuPy on a GPU) and a copy of the same bytes."""
+    """Time eager and hybridized blocks, whole networks and steps of training, beside NumPy (CuPy on a GPU) and a copy of the
+    same bytes."""
     if plot_file is not None:
         if plot_file.suffix.lower() not in FORMATS:
             raise click.BadParameter(f"{plot_file} must end in {', '.join(FORMATS)}", param_hint="'--plot'")
@@ -64,18 +92,18 @@ def bench(
     console = make_console()
     facts = machine(open_store())
     print_machine(console, facts)
-    options = {
+    options: dict[str, Any] = {
         "device": device,
         "quick": quick,
         "large": large,
         "rounds": repeat or (QUICK_ROUNDS if quick else ROUNDS),
-        "threads": threads,
+        "threads": list(dict.fromkeys(threads)),
     }
     suites = []
     for name in (LARGE if large else NAMES) if suite == "all" else (suite,):
-        result = _measure({**options, "suite": name})
-        print_suite(console, result)
-        suites.append(result)
+        results = [_measure({**options, "suite": name, "threads": count}) for count in options["threads"]]
+        print_suite(console, results)
+        suites += results
     document: Document = {
         "schema": SCHEMA,
         "date": datetime.now(timezone.utc).isoformat(timespec="seconds"),

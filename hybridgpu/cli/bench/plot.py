@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from .results import CaseResult, Document, SuiteResult
-from .tables import LABELS
+from .tables import LABELS, threads_text
 
 __all__ = ["FORMATS", "check_matplotlib", "draw"]
 
@@ -55,7 +55,9 @@ def draw(document: Document, path: Path) -> None:
             panel.set_axisbelow(True)
             panel.spines[["top", "right"]].set_visible(False)
             (_lines if _sizes(suite) else _bars)(panel, suite)
-            panel.set_title(suite["title"], loc="left", fontsize=9.5, fontweight="bold", pad=12)
+            panel.set_title(
+                f"{suite['title']}; {threads_text(suite)}", loc="left", fontsize=9.5, fontweight="bold", pad=12
+            )
         figure.supxlabel(_caption(document), fontsize=7.5, x=0.01, ha="left", color="#6b7280")
         figure.savefig(path)
 

@@ -7,18 +7,18 @@ from typing import Any, TypedDict
 
 __all__ = ["SCHEMA", "CaseResult", "Document", "FirstCall", "Row", "SuiteResult"]
 
-SCHEMA = "hybridgpu-bench/1"  #: changes when a field's meaning changes
+SCHEMA = "hybridgpu-bench/2"  #: changes when a field's meaning changes
 
 
 class Row(TypedDict):
     """One way of computing a case; times are microseconds a call."""
 
-    mode: str  #: numpy or cupy, eager, hybridized, static, bare, copy
+    mode: str  #: numpy or cupy (not of networks), eager, hybridized, static, bare (not of training), copy
     median_us: float
     min_us: float
     calls: int  #: calls timed together
     rounds: int  #: how often; median and minimum are over rounds
-    over_reference: float  #: its time / NumPy's or CuPy's, median over rounds of the ratio within a round
+    over_reference: float  #: its time / the reference's, median over rounds of the ratio within a round
     over_copy: float  #: its time / that of a copy of the same bytes, likewise
     over_bare_us: float | None  #: hybridized, static: microseconds beyond the mode bare, likewise
     spread_us: float  #: median - minimum: differences smaller than this are noise
@@ -48,12 +48,13 @@ class FirstCall(TypedDict):
 
 
 class SuiteResult(TypedDict):
-    """All sizes of a workload on one device."""
+    """All sizes of a workload on one device with one number of threads."""
 
     name: str
     title: str
     device: str
-    reference: str  #: numpy or cupy
+    threads: str  #: 'all' that each library takes by itself, or how many each was given
+    reference: str  #: the mode that others are compared with: numpy or cupy; eager of networks
     cases: list[CaseResult]
     first_calls: list[FirstCall]
 

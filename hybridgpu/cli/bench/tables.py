@@ -3,32 +3,42 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from ...runtime.reports.explain import counted
 from ..text import byte_text, time_text
 from .results import CaseResult, Row, SuiteResult
 
-__all__ = ["LABELS", "print_machine", "print_suite"]
+__all__ = ["LABELS", "print_machine", "print_suite", "threads_text"]
 
 LABELS = {"numpy": "NumPy", "cupy": "CuPy", "copy": "copy of the same bytes"}
 
 
-def print_suite(console: Any, suite: SuiteResult) -> None:
-    """The suite's cases and first calls, on a rich Console."""
+def print_suite(console: Any, results: Sequence[SuiteResult]) -> None:
+    """A suite's cases and first calls, on a rich Console; of several numbers of threads the first one whole, and a column of
+    times for each further one."""
     from rich.table import Table
     from rich.text import Text
 
-    reference = LABELS[suite["reference"]]
-    table = Table(title=Text(f"{suite['title']} on {suite['device']}"), title_justify="left", title_style="bold")
+    suite, *others = results
+    reference = LABELS.get(suite["reference"], suite["reference"])
+    title = f"{suite['title']} on {suite['device']}, {threads_text(suite)}"
+    table = Table(title=Text(title), title_justify="left", title_style="bold")
     table.add_column("case", no_wrap=True)
     table.add_column("", no_wrap=True)
-    for name in ("median us", "min us", f"faster than {reference}", "time / copy", "Python us"):
+    medians = ["median us", *(f"{threads_text(other)}, us" for other in others)]
+    for name in (*medians, "min us", f"faster than {reference}", "time / copy", "Python us"):
         table.add_column(name, justify="right")
-    for case in suite["cases"]:
-        for k, row in enumerate(case["rows"]):
+    for case, *same in zip(*(result["cases"] for result in results), strict=True):
+        for k, (row, *rows) in enumerate(zip(*(c["rows"] for c in (case, *same)), strict=True)):
             ours = row["mode"] in ("eager", "hybridized", "static")
-            cells = [_case(case, k), _label(case, row), *_numbers(row)]
+            cells = [
+                _case(case, k),
+                _label(case, row),
+                *(time_text(r["median_us"]) for r in (row, *rows)),
+                *_numbers(row),
+            ]
             last = k == len(case["rows"]) - 1
             table.add_row(*map(Text, cells), style="bold" if ours else "", end_section=last)
     console.print(table)
@@ -48,6 +58,12 @@ def print_suite(console: Any, suite: SuiteResult) -> None:
     console.print()
 
 
+def threads_text(suite: SuiteResult) -> str:
+    """What each library was given."""
+    threads = suite["threads"]
+    return "all threads" if threads == "all" else "one thread" if threads == "1" else f"{threads} threads"
+
+
 def _label(case: CaseResult, row: Row) -> str:
     return f"bare {case['bare']}" if row["mode"] == "bare" else LABELS.get(row["mode"], row["mode"])
 
@@ -65,7 +81,6 @@ def _numbers(row: Row) -> list[str]:
     else:
         python = f"< {time_text(row['spread_us'])}"  # lost in the noise
     return [
-        time_text(row["median_us"]),
         time_text(row["min_us"]),
         f"{1 / row['over_reference']:.2f}x",
         f"{row['over_copy']:.2f}",

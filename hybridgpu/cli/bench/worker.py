@@ -23,7 +23,6 @@ from ... import ndarray as nd
 from ...backends.devices import device_of
 from ...base import MXNetError
 from ...context import Context, cpu, gpu
-from ...gluon import HybridBlock
 from .results import CaseResult, Row, SuiteResult
 from .timing import Clock, CudaClock, HostClock, Loop, Samples, compare, loop
 from .workloads import SUITES, Case, Suite
@@ -50,11 +49,18 @@ def clock_for(ctx: Context) -> Clock:
 
 
 def measure_suite(
-    suite: Suite, device: str, quick: bool, rounds: int, report: Callable[[dict[str, Any]], None], large: bool = False
+    suite: Suite,
+    device: str,
+    quick: bool,
+    rounds: int,
+    report: Callable[[dict[str, Any]], None],
+    large: bool = False,
+    threads: str = "all",
 ) -> SuiteResult:
     """Measure all cases of a suite; first calls are left to the parent process.
 
     Args:
+        threads: what this process was started with, for the result.
         report: takes the progress messages of the module's protocol.
 
     Raises:
@@ -70,7 +76,8 @@ def measure_suite(
         "name": suite.name,
         "title": suite.title,
         "device": str(ctx),
-        "reference": _library(ctx),
+        "threads": threads,
+        "reference": suite.cases[0].reference_mode(_library(ctx)),
         "cases": results,
         "first_calls": [],
     }
@@ -83,18 +90,26 @@ def _library(ctx: Context) -> str:
 def measure_case(
     case: Case, ctx: Context, clock: Clock, quick: bool, rounds: int, progress: Callable[[], object] = lambda: None
 ) -> CaseResult:
-    """Time NumPy (CuPy), a copy of the same bytes, and the block eager, hybridized, static and bare."""
+    """Time NumPy (CuPy) if the case is written for it, a copy of the same bytes, and the block eager, hybridized, static
+    and bare."""
     xp = device_of(ctx).xp
     eager, x = case.make(ctx)
     hybridized, static = case.again(eager), case.again(eager)
     hybridized.hybridize()
     static.hybridize(static_alloc=True, static_shape=True)
-    blocks = {"eager": eager, "hybridized": hybridized, "static": static}
+    blocks = {
+        "eager": eager if case.eager is None else case.eager(eager, ctx),
+        "hybridized": hybridized,
+        "static": static,
+    }
     parameters = [p.data(ctx)._data for p in eager.collect_params().values()]
     result = _check(case, blocks, x, parameters, _library(ctx), xp)
+    reference = case.reference_mode(_library(ctx))
 
     nbytes = x._data.nbytes + sum(p.nbytes for p in parameters) + result._data.nbytes
-    loops = {_library(ctx): loop(case.reference, xp, x._data, *parameters)}
+    loops: dict[str, Loop] = {}
+    if case.reference is not None:
+        loops[reference] = loop(case.reference, xp, x._data, *parameters)
     loops.update((name, loop(block, x)) for name, block in blocks.items())
     bare, kind = bare_loop(static, x, ctx)
     if bare is not None:
@@ -110,7 +125,7 @@ def measure_case(
         "elements": result.size,
         "bytes": nbytes,
         "bare": kind,
-        "rows": [_row(name, s, samples, _library(ctx)) for name, s in samples.items()],
+        "rows": [_row(name, s, samples, reference) for name, s in samples.items()],
     }
 
 
@@ -130,37 +145,53 @@ def _row(name: str, s: Samples, samples: dict[str, Samples], reference: str) -> 
 
 
 def _check(
-    case: Case, blocks: dict[str, HybridBlock], x: nd.NDArray, parameters: list[Any], library: str, xp: Any
+    case: Case,
+    blocks: dict[str, Callable[[nd.NDArray], nd.NDArray]],
+    x: nd.NDArray,
+    parameters: list[Any],
+    library: str,
+    xp: Any,
 ) -> nd.NDArray:
-    """Compare every way with NumPy in float64; the result of the last.
+    """Compare two calls of every way with float64, of NumPy or of eager code; the result of the last.
+
+    The second call of a hybridized block is the prepared one, and the second step of training shows what the first learned.
 
     Raises:
         WrongResult: they differ by more than float32 explains.
     """
     to_host = device_of(x.context).to_host
-    wide = [to_host(a).astype(np.float64) for a in (x._data, *parameters)]
-    want = case.reference(np, *wide)
-    found: dict[str, Any] = {library: to_host(case.reference(xp, x._data, *parameters))}
+    found: dict[str, list[Any]] = {}
+    if case.reference is None:
+        wide, _ = case.make(x.context)
+        wide.cast("float64")
+        want = [wide(x.astype("float64")).asnumpy() for _ in range(2)]
+    else:
+        want = [case.reference(np, *(to_host(a).astype(np.float64) for a in (x._data, *parameters)))] * 2
+        found[library] = [to_host(case.reference(xp, x._data, *parameters))]
     out = x
     for name, block in blocks.items():
-        for _ in range(2):  # the second call of a hybridized block is the prepared one
+        found[name] = []
+        for _ in range(2):
             out = block(x)
-        found[name] = out.asnumpy()
-    for name, got in found.items():
-        if got.shape != want.shape or not np.allclose(got, want, 1e-4, 1e-4):
-            raise WrongResult(f"{name} gives wrong results for {case.name}; `pytest` in a checkout finds out more")
+            found[name].append(out.asnumpy())
+    for name, results in found.items():
+        for got, expected in zip(results, want, strict=False):
+            scale = max(1.0, float(np.abs(expected).max()))
+            if got.shape != expected.shape or not np.allclose(got, expected, case.tolerance, case.tolerance * scale):
+                raise WrongResult(f"{name} gives wrong results for {case.name}; `pytest` in a checkout finds out more")
     return out
 
 
-def bare_loop(block: HybridBlock, x: nd.NDArray, ctx: Context) -> tuple[Loop | None, str | None]:
+def bare_loop(block: Any, x: nd.NDArray, ctx: Context) -> tuple[Loop | None, str | None]:
     """(calls of the block's program without the Python around it, what that is).
 
     Where the whole program is one function, that is a *foreign call* with prepared addresses. Else (library
     calls in between, or a GPU) it is the *loaded program*, called on arrays that are there. None where
-    NumPy interprets the graph.
+    NumPy interprets the graph, and of steps of training, which are several programs.
     """
-    op = block._cached_op
-    assert op is not None
+    op = getattr(block, "_cached_op", None)
+    if op is None:
+        return None, None
     inputs = op.inputs([x], ctx)
     made = op.program_for(inputs, ctx)
     if made.program is None:
@@ -211,6 +242,7 @@ def main() -> None:
                 options["rounds"],
                 report,
                 options["large"],
+                options["threads"],
             )
         except (MXNetError, WrongResult) as e:
             report({"error": str(e).strip().splitlines()[0]})

@@ -130,11 +130,11 @@ HG_DEVICE float mod(float a, float b) {
   return b == 0 ? 0.0f : ((r < 0) != (b < 0) ? r + b : r);
 }
 
-// One over a number of elements, which kernels get as its bits.
+// A float argument of kernels, whose arguments are integers: its bits.
 template <typename T>
-struct Reciprocal;
+struct FloatArgument;
 template <>
-struct Reciprocal<float> {
+struct FloatArgument<float> {
   HG_DEVICE float from_bits(const long long bits) {
 #ifdef HG_CUDA
     return __int_as_float((int)bits);
@@ -147,7 +147,7 @@ struct Reciprocal<float> {
   }
 };
 template <>
-struct Reciprocal<double> {
+struct FloatArgument<double> {
   HG_DEVICE double from_bits(const long long bits) {
 #ifdef HG_CUDA
     return __longlong_as_double(bits);

@@ -40,8 +40,8 @@ HG_KERNEL sum_f751d44c(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const
     }
   }
 }
-HG_KERNEL sum_mul_6ba5e225(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const Index begin, const Index end, const Index reciprocal0, const Index n_i0) {
-  const float reciprocal0_ = hg::Reciprocal<float>::from_bits(reciprocal0);
+HG_KERNEL sum_mul_f2499f2a(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const Index begin, const Index end, const Index reciprocal0, const Index n_i0) {
+  const float reciprocal0_ = hg::FloatArgument<float>::from_bits(reciprocal0);
   for (Index r0 = begin; r0 < end; ++r0) {
     hg::Lanes<hg::Sum<float>, float, 64> a0;
     a0.start(0);
@@ -125,10 +125,10 @@ HG_KERNEL amin_6abdf11b(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, cons
   }
 }
 HG_KERNEL sum_f751d44c(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const Index begin, const Index end);
-HG_KERNEL sum_mul_6ba5e225(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const Index begin, const Index end, const Index reciprocal0, const Index n_i0);
+HG_KERNEL sum_mul_f2499f2a(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const Index begin, const Index end, const Index reciprocal0, const Index n_i0);
 HG_EXPORT void run0(char* arena, const Index* e, char* const* w, char* input0, char* output0, char* output1, char* output2, char* output3) {
   sum_f751d44c((float*)input0, (float*)output0, 0, e[0]);
   amax_01366c91((float*)input0, (float*)output1, 0, e[1], e[2], e[3], e[4], e[5]);
-  sum_mul_6ba5e225((float*)input0, (float*)output2, 0, e[6], e[7], e[8]);
+  sum_mul_f2499f2a((float*)input0, (float*)output2, 0, e[6], e[7], e[8]);
   hg::in_chunks(e[9], e[11], [&](const Index begin, const Index end) { amin_6abdf11b((float*)input0, (float*)output3, begin, end, e[10]); });
 }

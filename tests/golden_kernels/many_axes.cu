@@ -81,7 +81,7 @@ extern "C" __global__ void HG_BOUNDS(128) amax_5f748d93(const float* HG_RESTRICT
   }
 }
 
-extern "C" __global__ void HG_BOUNDS(128) sum_mul_7b2537ae(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const long long n0, const long long reciprocal0, const long long n_i0) {
+extern "C" __global__ void HG_BOUNDS(128) sum_mul_1cb9313a(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const long long n0, const long long reciprocal0, const long long n_i0) {
   typedef int Index;
   const Index rows = (Index)n0;
   const int lane = threadIdx.x % 16;
@@ -102,7 +102,7 @@ extern "C" __global__ void HG_BOUNDS(128) sum_mul_7b2537ae(const float* HG_RESTR
     }
     a0 = hg::lanes_merge<hg::Sum<float>, 16>(a0);
     const float v1 = hg::Sum<float>::result(a0);
-    const float v2 = v1 * hg::Reciprocal<float>::from_bits(reciprocal0);
+    const float v2 = v1 * hg::FloatArgument<float>::from_bits(reciprocal0);
     if (live && lane == 0) {
       y0[0] = v2;
     }

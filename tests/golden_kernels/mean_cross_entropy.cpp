@@ -26,8 +26,8 @@
 #include "math_cpu_log.h"
 #include "reduce.h"
 #include "chunks_cpu.h"
-static __attribute__((noinline)) void amax_sub_neg_7a8e3330_chunk(const int* HG_RESTRICT x0, const float* HG_RESTRICT x1, float* HG_RESTRICT y0, const Index begin, const Index end, const Index reciprocal0, const Index n_i1, const Index i0_stride2, const Index group_rows, const Index prefetch_distance0, const Index chunk_rows, hg::Lanes<hg::Sum<float>, float, 64>& total0) {
-  const float reciprocal0_ = hg::Reciprocal<float>::from_bits(reciprocal0);
+static __attribute__((noinline)) void amax_sub_neg_81c8b9b5_chunk(const int* HG_RESTRICT x0, const float* HG_RESTRICT x1, float* HG_RESTRICT y0, const Index begin, const Index end, const Index reciprocal0, const Index n_i1, const Index i0_stride2, const Index group_rows, const Index prefetch_distance0, const Index chunk_rows, hg::Lanes<hg::Sum<float>, float, 64>& total0) {
+  const float reciprocal0_ = hg::FloatArgument<float>::from_bits(reciprocal0);
   hg::Lanes<hg::Sum<float>, float, 64> part_total0;
   total0.start(0);
   part_total0.start(0);
@@ -132,11 +132,11 @@ static __attribute__((noinline)) void amax_sub_neg_7a8e3330_chunk(const int* HG_
   }
   total0.merge(part_total0);
 }
-HG_KERNEL amax_sub_neg_7a8e3330(const int* HG_RESTRICT x0, const float* HG_RESTRICT x1, float* HG_RESTRICT y0, const Index begin, const Index end, const Index reciprocal0, const Index n_i1, const Index i0_stride2, const Index group_rows, const Index prefetch_distance0, const Index chunk_rows) {
-  const float reciprocal0_ = hg::Reciprocal<float>::from_bits(reciprocal0);
+HG_KERNEL amax_sub_neg_81c8b9b5(const int* HG_RESTRICT x0, const float* HG_RESTRICT x1, float* HG_RESTRICT y0, const Index begin, const Index end, const Index reciprocal0, const Index n_i1, const Index i0_stride2, const Index group_rows, const Index prefetch_distance0, const Index chunk_rows) {
+  const float reciprocal0_ = hg::FloatArgument<float>::from_bits(reciprocal0);
   hg::Lanes<hg::Sum<float>, float, 64> total0_chunks[64];
   hg::in_single_chunks(end, chunk_rows, [&](const Index begin, const Index end) {
-    amax_sub_neg_7a8e3330_chunk(x0, x1, y0, begin, end, reciprocal0, n_i1, i0_stride2, group_rows, prefetch_distance0, chunk_rows, total0_chunks[begin / chunk_rows]);
+    amax_sub_neg_81c8b9b5_chunk(x0, x1, y0, begin, end, reciprocal0, n_i1, i0_stride2, group_rows, prefetch_distance0, chunk_rows, total0_chunks[begin / chunk_rows]);
   });
   for (Index chunk = 1; chunk * chunk_rows < end; ++chunk) {
     total0_chunks[0].merge(total0_chunks[chunk]);
@@ -147,5 +147,5 @@ HG_KERNEL amax_sub_neg_7a8e3330(const int* HG_RESTRICT x0, const float* HG_RESTR
   y0[0] = v14;
 }
 HG_EXPORT void run0(char* arena, const Index* e, char* const* w, char* input0, char* input1, char* output0) {
-  amax_sub_neg_7a8e3330((int*)input1, (float*)input0, (float*)output0, 0, e[0], e[1], e[2], e[3], e[4], e[5], e[6]);
+  amax_sub_neg_81c8b9b5((int*)input1, (float*)input0, (float*)output0, 0, e[0], e[1], e[2], e[3], e[4], e[5], e[6]);
 }

@@ -63,7 +63,7 @@ extern "C" __global__ void HG_BOUNDS(128) amax_sub_sum_32f91616(const float* HG_
   }
 }
 
-extern "C" __global__ void HG_BOUNDS(128) sub_log_neg_b7a8d39d(const int* HG_RESTRICT x0, const float* HG_RESTRICT x1, const float* HG_RESTRICT x2, const float* HG_RESTRICT x3, float* HG_RESTRICT y0, const long long n0, const long long reciprocal0, const long long n_i0) {
+extern "C" __global__ void HG_BOUNDS(128) sub_log_neg_f6c3199d(const int* HG_RESTRICT x0, const float* HG_RESTRICT x1, const float* HG_RESTRICT x2, const float* HG_RESTRICT x3, float* HG_RESTRICT y0, const long long n0, const long long reciprocal0, const long long n_i0) {
   typedef int Index;
   const Index rows = (Index)n0;
   const int lane = threadIdx.x % 16;
@@ -95,7 +95,7 @@ extern "C" __global__ void HG_BOUNDS(128) sub_log_neg_b7a8d39d(const int* HG_RES
     }
     a0 = hg::lanes_merge<hg::Sum<float>, 16>(a0);
     const float v9 = hg::Sum<float>::result(a0);
-    const float v10 = v9 * hg::Reciprocal<float>::from_bits(reciprocal0);
+    const float v10 = v9 * hg::FloatArgument<float>::from_bits(reciprocal0);
     const float v11 = -v10;
     if (live && lane == 0) {
       y0[0] = v11;

@@ -14,7 +14,7 @@
 //   %13 = mul(%5, %12)  f32[3,5,40]
 //   %14 = add(%9, 1.0)  f32[3,1,40]
 //   %15 = log(%14)  f32[3,1,40]
-extern "C" __global__ void HG_BOUNDS(64) sum_mul_log_e9831e08(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, float* HG_RESTRICT y1, const long long n0, const long long reciprocal0) {
+extern "C" __global__ void HG_BOUNDS(64) sum_mul_log_3ff2782e(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, float* HG_RESTRICT y1, const long long n0, const long long reciprocal0) {
   typedef int Index;
   const Index rows = (Index)n0 * 40;
   const int across = threadIdx.x % 64;
@@ -52,7 +52,7 @@ extern "C" __global__ void HG_BOUNDS(64) sum_mul_log_e9831e08(const float* HG_RE
       HG_UNROLL
       for (int j = 0; j < 4; ++j) {
         const float v1 = r_v1[j];
-        const float v2 = v1 * hg::Reciprocal<float>::from_bits(reciprocal0);
+        const float v2 = v1 * hg::FloatArgument<float>::from_bits(reciprocal0);
         r_v2[j] = v2;
       }
     }
@@ -77,7 +77,7 @@ extern "C" __global__ void HG_BOUNDS(64) sum_mul_log_e9831e08(const float* HG_RE
       HG_UNROLL
       for (int j = 0; j < 4; ++j) {
         const float v5 = r_v5[j];
-        const float v6 = v5 * hg::Reciprocal<float>::from_bits(reciprocal0);
+        const float v6 = v5 * hg::FloatArgument<float>::from_bits(reciprocal0);
         const float v7 = v6 + 1e-05f;
         const float v8 = hg::rsqrt(v7);
         const float v10 = v6 + 1.0f;

@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 from ...base import MXNetError
 from ...core.dataclass import dataclass, field
 from ...core.dtypes import DType, f32, u32
-from .dynamic_constants import LastIndex, Reciprocal, reciprocal
+from .dynamic_constants import DynamicFloat, LastIndex, float_of_extent, reciprocal
 from .types import TensorType, tensor_type
 
 __all__ = ["NO_DERIVATIVE", "RANDOM_STATE", "Builder", "Graph", "Node", "Primitive", "Provenance"]
@@ -482,8 +482,8 @@ def to_scalar(value: Any, dtype: DType) -> bool | int | float:
 
     with np.errstate(all="ignore"):
         if dtype.is_float:
-            held = float(dtype.np.type(value))
-            return value.rounded(held, dtype) if isinstance(value, Reciprocal) else held
+            value, held = float_of_extent(value), float(dtype.np.type(value))
+            return value.rounded(held, dtype) if isinstance(value, DynamicFloat) else held
         if dtype.kind == "b":
             return bool(value)
         if isinstance(value, LastIndex) and dtype.kind == "i" and dtype.size >= 4:

@@ -16,7 +16,7 @@ import numpy as np
 
 from ...core.dataclass import dataclass, field
 from ...core.dtypes import DType
-from ..ir.dynamic_constants import LastIndex, Reciprocal
+from ..ir.dynamic_constants import DynamicFloat, LastIndex
 from ..ir.graph import Node
 from ..ir.indexing import Expr, IndirectIndex, Quotient, Remainder, Var, of_var
 from ..primitives import TABLE
@@ -285,8 +285,8 @@ class CWriter:
             if s in self.names:
                 continue
             if s.op == "const":
-                if self.allows_dynamic and isinstance(s.value, Reciprocal):
-                    self.names[s] = self.reciprocal(s)
+                if self.allows_dynamic and isinstance(s.value, DynamicFloat):
+                    self.names[s] = self.dynamic_float(s)
                 elif self.allows_dynamic and isinstance(s.value, LastIndex):
                     self.names[s] = f"({s.dtype.compute}){self.runtime_args.last_index(s.value)}"
                 else:
@@ -295,10 +295,10 @@ class CWriter:
                 self.names[s] = f"v{self.count}"
                 self.count += 1
 
-    def reciprocal(self, s: Scalar) -> str:
-        """C text of a reciprocal, whose bits are an argument."""
-        name, compute = self.runtime_args.reciprocal(s.value, s.dtype), s.dtype.compute
-        text = f"hg::Reciprocal<{compute}>::from_bits({name})"
+    def dynamic_float(self, s: Scalar) -> str:
+        """C text of a number that follows from an extent, whose bits are an argument."""
+        name, compute = self.runtime_args.dynamic_float(s.value, s.dtype), s.dtype.compute
+        text = f"hg::FloatArgument<{compute}>::from_bits({name})"
         if not self.target.loop_nests:
             return text
         self.runtime_args.lines[f"const {compute} {name}_ = {text};"] = None

@@ -15,7 +15,7 @@ import numpy as np
 from ...core.dataclass import dataclass, field
 from ...core.dtypes import DType
 from ..ir.dims import Dim, nominal
-from ..ir.dynamic_constants import Reciprocal
+from ..ir.dynamic_constants import DynamicFloat, Reciprocal
 from ..ir.indexing import Expr, Quotient, Remainder, Var
 from ..size_buckets import worth_argument
 from .scalar import ScalarProgram
@@ -56,7 +56,7 @@ class RuntimeArgs:
     values: dict[str, int] = field(default_factory=dict)
     lines: dict[str, None] = field(default_factory=dict)
     uses_opaque_zero: bool = False
-    _reciprocals: dict[tuple[int, DType], str] = field(default_factory=dict)
+    _floats: dict[tuple[type, int, DType], str] = field(default_factory=dict)
 
     @property
     def definitions(self) -> tuple[str, ...]:
@@ -112,14 +112,14 @@ class RuntimeArgs:
         self.lines[f"const {dtype.storage} {name}[1] = {{{text}}};"] = None
         return name
 
-    def reciprocal(self, value: Reciprocal, dtype: DType) -> str:
-        """The parameter that holds the bits of one over a number of elements."""
-        key = value.count, dtype
-        if key not in self._reciprocals:
-            name = f"reciprocal{len(self._reciprocals)}"
-            self._reciprocals[key] = name
+    def dynamic_float(self, value: DynamicFloat, dtype: DType) -> str:
+        """The parameter that holds the bits of a number of elements, or of one over it."""
+        key = type(value), value.count, dtype
+        if key not in self._floats:
+            what = "reciprocal" if isinstance(value, Reciprocal) else "count"
+            name = self._floats[key] = f"{what}{len(self._floats)}"
             self.values[name] = int(np.asarray(value, dtype.np).view(f"i{dtype.size}"))
-        return self._reciprocals[key]
+        return self._floats[key]
 
 
 def is_outermost(program: ScalarProgram, var: Var) -> bool:

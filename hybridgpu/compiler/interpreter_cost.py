@@ -7,16 +7,19 @@ every other one, so it follows from the graph and from the kind of device alone,
 
 from __future__ import annotations
 
+from enum import Enum, auto
 from math import prod
 
 from .devices.array_library import ARRAY_LIBRARY
 from .ir.graph import Graph, Node
 
-__all__ = ["pays_to_compile"]
+__all__ = ["KernelKind", "kernel_kind"]
 
-MIN_ELEMENTS = 512  #: of the largest array: programs with very many signatures, such as tests, have small ones
+MIN_ELEMENTS = 512  #: of the largest array, where none is random: programs with very many signatures have small ones
 #: seconds that a call has to save: making a program takes 0.1 to 0.3 s on the CPU, which a user waits for at the first call
 _SAVED = {"cpu": 2e-4, "cuda": 8e-6}
+#: the same of a program whose kernels serve all sizes of a bucket: it is made once for each operator
+_SAVED_OF_ANY_SIZE = {"cpu": 5e-6}
 _FASTER = 1.6  #: times faster that it has to be, besides
 
 _FEW_ROWS = 32  #: of a matrix product that kernels compute better than libraries
@@ -26,24 +29,35 @@ _ONE_PASS = 8  #: operations of an element that cost no more than to read it
 _LIBRARY = frozenset({"library", "contract", "leaf", "sort"})
 #: views that move nothing by themselves
 _FREE = frozenset({"reshape", "broadcast", "slice", "round_to"})
+#: whose kernels have extents as literals, so that other sizes do not share them
+_LITERAL = frozenset({"contract", "conv", "loop"})
 _SERIES_FUNCTIONS = frozenset({"erf", "erfc", "erfinv", "tgamma", "lgamma", "digamma", "trigamma"})
 
 
-def pays_to_compile(graph: Graph, device: str) -> bool:
-    """Whether a compiled program saves enough for what making it costs.
+class KernelKind(Enum):
+    """Which program of an eager operator pays: NONE, one for its types alone, or one whose kernels serve other sizes, too."""
+
+    NONE = auto()
+    ONE_SIZE = auto()
+    ANY_SIZE = auto()
+
+
+def kernel_kind(graph: Graph, device: str) -> KernelKind:
+    """The program that saves enough for what making it costs.
 
     Args:
         graph: as it would be evaluated, simplified.
         device: 'cpu' or 'cuda'.
     """
-    if max((n.size for n in graph.nodes), default=0) < MIN_ELEMENTS:
-        return False
+    draws = any(n.prim.family == "random" for n in graph.nodes)
+    if not draws and max((n.size for n in graph.nodes), default=0) < MIN_ELEMENTS:
+        return KernelKind.NONE
     if device != "cpu" and any(n.prim.family == "conv" for n in graph.nodes):
-        return False  # it is cuDNN's, and views and sums beside it are little
+        return KernelKind.NONE  # it is cuDNN's, and views and sums beside it are little
     computing = [n for n in graph.nodes if n.prim.family not in _LIBRARY or (device == "cpu" and _has_few_rows(n))]
     moved = [n for n in computing if n.prim.name not in _FREE]
     if len(moved) == 1 and moved[0].prim.family == "elementwise" and moved[0].prim.cost <= _ONE_PASS:
-        return False  # the array library has one function for it that takes what memory takes
+        return KernelKind.NONE  # the array library has one function for it that takes what memory takes
     library, uses = ARRAY_LIBRARY, graph.uses()
     apart = 0.0
     for n in computing:
@@ -53,7 +67,14 @@ def pays_to_compile(graph: Graph, device: str) -> bool:
     together = library.program_seconds + operations * library.program_op_seconds
     together += sum(n.type.nbytes for n in (*graph.inputs, *graph.outputs)) * library.program_byte_seconds
     together += sum(map(_multiply_adds, computing)) * library.program_product_seconds
-    return apart - together > _SAVED[device] and apart > _FASTER * together
+    saved = apart - together
+    if apart <= _FASTER * together:
+        return KernelKind.NONE
+    if saved > _SAVED[device]:
+        return KernelKind.ONE_SIZE
+    literal = any(n.prim.family in _LITERAL for n in graph.nodes)
+    shared = not literal and saved > _SAVED_OF_ANY_SIZE.get(device, saved)
+    return KernelKind.ANY_SIZE if shared else KernelKind.NONE
 
 
 def _seconds(node: Node, device: str, strided: bool = True) -> float:
@@ -76,6 +97,8 @@ def _seconds(node: Node, device: str, strided: bool = True) -> float:
         body: Graph = node.params["body"]
         inside = sum(_seconds(n, device) for n in body.nodes if n.prim.family != "leaf")
         return float(node.params["length"] * (inside + 3 * call))
+    if family == "random" and device == "cpu":
+        call += library.random_seconds
     if family == "contract":
         return call + _multiply_adds(node) * library.dot_seconds
     if family == "conv":

@@ -19,6 +19,7 @@ __all__ = [
     "length_bucket",
     "next_power_of_two",
     "symbolic_type",
+    "with_all_dims",
     "with_dims",
     "worth_argument",
 ]
@@ -87,6 +88,24 @@ def length_bucket(terms: int, least: int = 64) -> int:
 def symbolic_type(plain: TensorType, first: TensorType) -> TensorType:
     """A type whose axes are dimensions where it differs from that of the ``first`` signature, see ir/dims.py."""
     return plain if plain is first else tensor_type(with_dims(plain.shape, first.shape), plain.dtype)
+
+
+def with_all_dims(types: Sequence[TensorType]) -> list[TensorType]:
+    """Types whose extents are all dimensions, for programs that serve any size; extents of 0 and 1 are none.
+
+    Equal extents are one dimension: an operator mostly asks that they are equal. Nominal extents are odd, since a multiple of 16
+    would be a literal.
+    """
+    nominals: dict[int, int] = {}
+    for extent in {n: None for t in types for n in t.shape if n > 1}:
+        found = bucket(max(extent, MIN_DYNAMIC_EXTENT)) - 1
+        while found in nominals.values() or found == extent:
+            found -= 2
+        nominals[extent] = found
+    return [
+        tensor_type(tuple(Dim(n, nominals[n]) if n > 1 else n for n in t.shape), t.dtype) if t.shape else t
+        for t in types
+    ]
 
 
 def with_dims(shape: Sequence[int], first: Sequence[int]) -> tuple[int, ...]:

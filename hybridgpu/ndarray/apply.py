@@ -215,7 +215,11 @@ def apply(
                 _functions.clear()
             with _named(op, values, inputs):
                 graph, draws = operator_graph(op, values, [x._type.tensor for x in inputs], training)
-            function = _functions[key] = DifferentiableGraph(graph, draws)
+
+            def lower(types: Sequence[TensorType]) -> Graph:
+                return operator_graph(op, values, types, training)[0]
+
+            function = _functions[key] = DifferentiableGraph(graph, draws, lower)
         try:
             if function.draws:
                 from ..core.rng import next_state

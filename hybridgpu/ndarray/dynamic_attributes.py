@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..compiler.ir.graph import RANDOM_STATE, Provenance, to_scalar
+from ..compiler.ir.graph import RANDOM_STATE, Graph, Provenance, to_scalar
 from ..compiler.ir.types import TensorType
 from ..compiler.primitives import builder
 from ..core.dtypes import DType
@@ -55,6 +55,19 @@ def dynamic_key(op: Operator, values: Values) -> tuple[Any, ...]:
 
 def dynamic_call(op: Operator, values: Values, types: Sequence[TensorType], training: bool) -> DynamicCall:
     """Lower an operator whose record says that attributes vary."""
+    graph, slots, numbers = _lowered(op, values, types, training)
+    draws = graph.inputs[-1].params["name"] == RANDOM_STATE
+
+    def lower(given: Sequence[TensorType]) -> Graph:
+        return _lowered(op, values, given[: len(types)], training)[0]
+
+    return DynamicCall(DifferentiableGraph(graph, draws, lower), tuple(zip(slots, numbers, strict=True)))
+
+
+def _lowered(
+    op: Operator, values: Values, types: Sequence[TensorType], training: bool
+) -> tuple[Graph, Sequence[DynamicSlot], list[DType]]:
+    """(the graph, what its arguments behind the arrays are, their types)."""
     b = builder(training)
     b.prov = Provenance(op.name, "")  # what errors name
     nodes = [b.input(t, n) for t, n in zip(types, op.input_names(values, len(types)), strict=False)]
@@ -65,4 +78,4 @@ def dynamic_call(op: Operator, values: Values, types: Sequence[TensorType], trai
     graph = b.finish(op.build(b, late.values(op, 0, given, lengths), inputs), op.name.strip("_"))
     draws = graph.inputs[-1].params["name"] == RANDOM_STATE
     numbers = [n.dtype for n in graph.inputs[len(nodes) : len(graph.inputs) - draws]]
-    return DynamicCall(DifferentiableGraph(graph, draws), tuple(zip(late.slots, numbers, strict=True)))
+    return graph, late.slots, numbers

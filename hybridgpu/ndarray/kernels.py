@@ -9,11 +9,13 @@ machine is, on what else a program computes, or on what lies in the cache.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 from ..backends.devices import HostDevice
 from ..backends.library import as_function
-from ..compiler.interpreter_cost import pays_to_compile
+from ..compiler.interpreter_cost import KernelKind, kernel_kind
+from ..compiler.ir.dims import symbolic_dims
 from ..compiler.passes.canonicalize.simplify import simplify
 from ..compiler.reference import Interpreter
 from ..core.settings import eager_kernels
@@ -22,18 +24,25 @@ from .late_bindings import late
 if TYPE_CHECKING:
     from ..backends.devices import Device
     from ..compiler.ir.graph import Graph
+    from .tape import DifferentiableGraph
 
 __all__ = ["runners", "wants_kernel"]
 
 
-def runners(graphs: Sequence[Graph], device: Device) -> list[Callable[..., list[Any]]]:
+def runners(functions: Sequence[DifferentiableGraph], device: Device) -> list[Callable[..., list[Any]]]:
     """What computes each graph of an operator, or of its derivative, on arrays of a device: a kernel, or an interpreter.
 
     Kernels of several graphs are compiled side by side.
     """
-    simple = [simplify(g) for g in graphs]
-    wanted = [k for k, g in enumerate(simple) if _simple_wants_kernel(g, device)]
-    kernels = late.eager_kernels([graphs[k] for k in wanted], device) if wanted else []
+    simple = [simplify(f.graph) for f in functions]
+    kinds = [_kernel_kind(g, device) for g in simple]
+    wanted: dict[int, Graph] = {}
+    with symbolic_dims() if KernelKind.ANY_SIZE in kinds else nullcontext():
+        for k, (f, kind) in enumerate(zip(functions, kinds, strict=True)):
+            graph = f.sized_graph() if kind is KernelKind.ANY_SIZE else f.graph
+            if kind is not KernelKind.NONE and graph is not None:
+                wanted[k] = graph
+        kernels = late.eager_kernels(list(wanted.values()), device) if wanted else []
     found = {k: kernel for k, kernel in zip(wanted, kernels, strict=True) if kernel is not None}
     hook = as_function(device.library, device.xp)
     return [found.get(k) or Interpreter(g, device.xp, special=hook) for k, g in enumerate(simple)]
@@ -41,13 +50,14 @@ def runners(graphs: Sequence[Graph], device: Device) -> list[Callable[..., list[
 
 def wants_kernel(graph: Graph, device: Device) -> bool:
     """Whether a graph is compiled for arrays of a device, as far as there is a compiler."""
-    return _simple_wants_kernel(simplify(graph), device)
+    return _kernel_kind(simplify(graph), device) is not KernelKind.NONE
 
 
-def _simple_wants_kernel(graph: Graph, device: Device) -> bool:
+def _kernel_kind(graph: Graph, device: Device) -> KernelKind:
+    """What pays for a simplified graph."""
     if isinstance(device, HostDevice) and any(n.prim.checks for n in graph.nodes):
-        return False  # an eager call raises its errors, however large its arrays are
+        return KernelKind.NONE  # an eager call raises its errors, however large its arrays are
     wanted = eager_kernels()
     if wanted == "auto":
-        return pays_to_compile(graph, "cpu" if isinstance(device, HostDevice) else "cuda")
-    return wanted == "always"
+        return kernel_kind(graph, "cpu" if isinstance(device, HostDevice) else "cuda")
+    return KernelKind.ONE_SIZE if wanted == "always" else KernelKind.NONE

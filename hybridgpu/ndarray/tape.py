@@ -17,8 +17,10 @@ from ..backends.device_errors import call_with_retry, raise_translated, retry_af
 from ..backends.devices import Device, device_of
 from ..backends.write_tracking import assign, notify_write
 from ..base import MXNetError
-from ..compiler.ir.graph import Graph
+from ..compiler.ir.graph import RANDOM_STATE, Graph
+from ..compiler.ir.types import TensorType
 from ..compiler.passes.differentiate import differentiate
+from ..compiler.size_buckets import with_all_dims
 from ..context import Context
 from ..core.autograd_state import GradientInfo, history, state
 from .device_scope import zeros_on
@@ -46,6 +48,7 @@ NOT_RECORDED = (
 
 #: an array that takes a value, and how much of the old one stays; see :func:`running_average`
 Pending = tuple[Any, Any, float]
+Lower = Callable[[Sequence[TensorType]], Graph]
 
 
 def tracked(inputs: Sequence[NDArray]) -> bool:
@@ -126,12 +129,17 @@ def running_average(target: Any, value: Any, keep: float) -> None:
 
 
 class DifferentiableGraph:
-    """A graph that arrays are run through, with its derivatives, each made once."""
+    """A graph that arrays are run through, with its derivatives, each made once.
 
-    __slots__ = ("_derivatives", "_runs", "draws", "graph")
+    Args:
+        lower: makes the graph for other types of its inputs; None where nobody can.
+    """
 
-    def __init__(self, graph: Graph, draws: bool) -> None:
-        self.graph, self.draws = graph, draws
+    __slots__ = ("_derivatives", "_lower", "_runs", "_sized", "draws", "graph")
+
+    def __init__(self, graph: Graph, draws: bool, lower: Lower | None = None) -> None:
+        self.graph, self.draws, self._lower = graph, draws, lower
+        self._sized: Graph | None = None
         self._runs: dict[Device, Callable[..., list[Any]]] = {}
         self._derivatives: dict[Any, tuple[DifferentiableGraph, tuple[int, ...], tuple[int | None, ...]]] = {}
 
@@ -152,8 +160,19 @@ class DifferentiableGraph:
         """What runs it on arrays of the device: an interpreter, or a kernel (kernels.py)."""
         run = self._runs.get(device)
         if run is None:
-            run = self._runs[device] = runners([self.graph], device)[0]
+            run = self._runs[device] = runners([self], device)[0]
         return run
+
+    def sized_graph(self) -> Graph | None:
+        """The graph with dimensions for its extents, of which all of a size bucket have the same kernels; to be called under
+        ``symbolic_dims``. None where there is none.
+        """
+        if self._sized is None and self._lower is not None:
+            inputs = [n.type for n in self.graph.inputs if n.params["name"] != RANDOM_STATE]
+            found = self._lower(with_all_dims(inputs))
+            if _extents(found) == _extents(self.graph):
+                self._sized = found
+        return self._sized
 
     @property
     def differentiated(self) -> bool:
@@ -168,8 +187,13 @@ class DifferentiableGraph:
         found = self._derivatives.get(key)
         if found is None:
             made = differentiate(self.graph, self.graph.outputs, given, wanted)
+
+            def lower(_: Sequence[TensorType]) -> Graph:
+                graph = self.sized_graph() or self.graph
+                return differentiate(graph, graph.outputs, given, wanted).graph
+
             found = self._derivatives[key] = (
-                DifferentiableGraph(made.graph, made.uses_rng),
+                DifferentiableGraph(made.graph, made.uses_rng, lower if self._lower is not None else None),
                 made.input_positions,
                 made.output_positions,
             )
@@ -180,8 +204,13 @@ def prepare_all(functions: Sequence[DifferentiableGraph], device: Device) -> Non
     """Make what runs functions on arrays of the device, side by side where it has to be compiled."""
     new = [f for f in functions if device not in f._runs]
     with device.current():
-        for f, run in zip(new, runners([f.graph for f in new], device), strict=True):
+        for f, run in zip(new, runners(new, device), strict=True):
             f._runs[device] = run
+
+
+def _extents(graph: Graph) -> list[tuple[int, ...]]:
+    """Of the arguments and the results."""
+    return [n.shape for n in (*graph.inputs, *graph.outputs)]
 
 
 class StatefulCall(Node):

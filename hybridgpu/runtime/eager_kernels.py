@@ -15,7 +15,9 @@ from typing import Any
 from ..backends.code_cache import code_of
 from ..backends.cpu.compile import cpu_count
 from ..backends.devices import Device
+from ..compiler.ir.dims import nominal_shape
 from ..compiler.ir.graph import RANDOM_STATE, Graph
+from ..compiler.ir.types import tensor_type
 from ..core.fork_safe_lock import Lock
 from ..core.settings import numeric_mode
 from .compilation import Compilation, Compiled
@@ -91,8 +93,10 @@ def eager_kernels(graphs: Sequence[Graph], device: Device) -> list[EagerKernel |
     sources: set[str] = set()
     with _building, ExitStack() as entered:
         for graph in graphs:
-            types = [n.type for n in graph.inputs if n.params["name"] != RANDOM_STATE]
-            identity = f"eager {backend.key()} {numeric} {graph}"
+            operands = [n.type for n in graph.inputs if n.params["name"] != RANDOM_STATE]
+            types = [tensor_type(tuple(map(int, t.shape)), t.dtype) for t in operands]
+            dims = [nominal_shape(t.shape) for t in operands]
+            identity = f"eager {backend.key()} {numeric} {dims} {graph}"
             lower = partial(_itself, graph)
             job = Compilation(lower, types, device, frozenset(), graph.name, "eager call", identity, numeric)
             jobs.append(entered.enter_context(job))

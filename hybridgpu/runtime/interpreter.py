@@ -6,7 +6,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 
 from ..backends.devices import device_of
-from ..compiler.ir.graph import RANDOM_STATE
+from ..compiler.ir.graph import RANDOM_STATE, Graph
+from ..compiler.ir.types import TensorType
 from ..compiler.primitives import builder
 from ..context import Context
 from ..core import autograd_state
@@ -76,11 +77,15 @@ class NodeInterpreter:
         if is_graph_break(node):
             found = apply(node.op, inputs, node.values, ctx=self._ctx)
             return list(found) if isinstance(found, (list, tuple)) else [found]
-        b = builder(self._training)
-        arguments = [b.input(x._type.tensor, str(k)) for k, x in enumerate(inputs)]
-        lowered = lower_node(b, node, arguments, self._open.get(id(node)))
-        graph = b.finish(list(lowered)[: node.num_outputs], node.name)
-        function = DifferentiableGraph(graph, any(n.params["name"] == RANDOM_STATE for n in graph.inputs))
+
+        def lower(types: Sequence[TensorType]) -> Graph:
+            b = builder(self._training)
+            arguments = [b.input(t, str(k)) for k, t in enumerate(types)]
+            lowered = lower_node(b, node, arguments, self._open.get(id(node)))
+            return b.finish(list(lowered)[: node.num_outputs], node.name)
+
+        graph = lower([x._type.tensor for x in inputs])
+        function = DifferentiableGraph(graph, any(n.params["name"] == RANDOM_STATE for n in graph.inputs), lower)
         device = device_of(self._ctx)
         seed = device.from_host(next_state(self._ctx)) if function.draws else None
         arrays = [x._data for x in inputs]

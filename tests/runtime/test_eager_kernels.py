@@ -10,7 +10,7 @@ import pytest
 
 import hybridgpu as mx
 from hybridgpu import autograd, nd
-from hybridgpu.compiler.interpreter_cost import pays_to_compile
+from hybridgpu.compiler.interpreter_cost import KernelKind, kernel_kind
 from hybridgpu.compiler.passes.canonicalize.simplify import simplify
 from hybridgpu.compiler.reference import Interpreter
 from hybridgpu.ndarray import apply as eager
@@ -131,43 +131,81 @@ def test_memory_of_results_is_no_memory_of_parameters(monkeypatch):
         np.testing.assert_allclose(x.grad.asnumpy(), 2 * x.asnumpy(), rtol=1e-6)
 
 
-def pays(operator, *shapes, **attributes):
+NONE, ONE_SIZE, ANY_SIZE = KernelKind
+
+
+def kind_of(operator, *shapes, **attributes):
     op = OPERATORS[operator]
     types = [nd.zeros(s)._type.tensor for s in shapes]
-    return pays_to_compile(simplify(eager.operator_graph(op, op.parse(attributes), types, False)[0]), "cpu")
+    return kernel_kind(simplify(eager.operator_graph(op, op.parse(attributes), types, False)[0]), "cpu")
 
 
 @pytest.mark.parametrize(
-    ("operator", "shapes", "attributes", "compiled"),
+    ("operator", "shapes", "attributes", "kind"),
     [
-        ("softmax", [(64, 10)], {}, False),
-        ("softmax", [(512, 1000)], {}, True),
-        ("LayerNorm", [(16, 64), (64,), (64,)], {}, False),
-        ("LayerNorm", [(512, 512), (512,), (512,)], {}, True),
-        ("broadcast_add", [(1000, 1000), (1000, 1000)], {}, False),
-        ("relu", [(100, 100)], {}, False),
-        ("exp", [(1000, 1000)], {}, True),
-        ("transpose", [(1000, 1000)], {}, True),
-        ("transpose", [(20, 30)], {}, False),
-        ("relu", [(1000, 1000)], {}, False),
-        ("FullyConnected", [(16, 2048), (2048, 2048)], {"num_hidden": 2048, "no_bias": True}, True),
-        ("FullyConnected", [(512, 512), (256, 512)], {"num_hidden": 256, "no_bias": True}, False),
+        ("softmax", [(50, 10)], {}, NONE),
+        ("softmax", [(64, 10)], {}, ANY_SIZE),
+        ("softmax", [(512, 1000)], {}, ONE_SIZE),
+        ("LayerNorm", [(16, 64), (64,), (64,)], {}, ANY_SIZE),
+        ("LayerNorm", [(512, 512), (512,), (512,)], {}, ONE_SIZE),
+        ("broadcast_add", [(1000, 1000), (1000, 1000)], {}, NONE),
+        ("relu", [(100, 100)], {}, NONE),
+        ("exp", [(1000, 1000)], {}, ONE_SIZE),
+        ("transpose", [(1000, 1000)], {}, ONE_SIZE),
+        ("transpose", [(20, 30)], {}, NONE),
+        ("relu", [(1000, 1000)], {}, NONE),
+        ("FullyConnected", [(16, 2048), (2048, 2048)], {"num_hidden": 2048, "no_bias": True}, ONE_SIZE),
+        ("FullyConnected", [(16, 512), (256, 512)], {"num_hidden": 256, "no_bias": True}, NONE),
+        ("FullyConnected", [(512, 512), (256, 512)], {"num_hidden": 256, "no_bias": True}, NONE),
     ],
 )
-def test_types_decide(operator, shapes, attributes, compiled):
-    assert pays(operator, *shapes, **attributes) is compiled
+def test_types_decide(operator, shapes, attributes, kind):
+    assert kind_of(operator, *shapes, **attributes) is kind
 
 
-def test_small_arrays_wait_for_no_compiler():
-    before = len(mx.compile_report().events)
-    for rows in range(1, 60, 3):
-        x = nd.ones((rows, 80))
+SMALL = {
+    "softmax": lambda x: nd.softmax(x),
+    "L2Normalization": lambda x: nd.L2Normalization(x),
+    "gelu": lambda x: nd.LeakyReLU(x, act_type="gelu"),
+    "LayerNorm": lambda x: nd.LayerNorm(x, nd.ones(x.shape[1]), nd.ones(x.shape[1])),
+    "np.var": lambda x: mx.np.var(x.as_np_ndarray(), axis=1).as_nd_ndarray(),
+}
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_sizes_of_a_bucket_share_kernels(name, monkeypatch):
+    """An operator on small arrays waits for a compiler once, whatever sizes come later; results are NumPy's."""
+
+    def computed(given):
+        x = nd.array(given)
         x.attach_grad()
-        for call in (nd.softmax, nd.L2Normalization, nd.sigmoid, lambda x: nd.LeakyReLU(x, act_type="gelu")):
-            with autograd.record():
-                y = call(x)
-            y.backward()
-        nd.LayerNorm(x, nd.ones(80), nd.ones(80))
+        with autograd.record():
+            y = SMALL[name](x)
+        y.backward(nd.array(np.cos(np.arange(y.size)).reshape(y.shape)))
+        return y.asnumpy(), x.grad.asnumpy()
+
+    sizes = [(20, 30), (21, 31), (29, 23), (27, 40), (40, 27), (26, 26)]
+    compiled = []
+    for size in sizes:
+        given = values(*size)
+        before = mx.compile_report().compiled_modules
+        result, gradient = computed(given)
+        compiled.append(mx.compile_report().compiled_modules - before)
+        eager.forget_graphs()
+        monkeypatch.setenv("HYBRIDGPU_EAGER_KERNELS", "never")
+        expected, wanted = computed(given)
+        monkeypatch.setenv("HYBRIDGPU_EAGER_KERNELS", "auto")
+        eager.forget_graphs()
+        np.testing.assert_allclose(result, expected, rtol=2e-5, atol=2e-5)
+        np.testing.assert_allclose(gradient, wanted, rtol=3e-4, atol=1e-4)
+    assert sum(compiled[1:5]) == 0, compiled  # a square is another graph: its extents are one dimension
+
+
+def test_tiny_arrays_wait_for_no_compiler():
+    before = len(mx.compile_report().events)
+    for rows in range(1, 12):
+        for call in SMALL.values():
+            call(nd.ones((rows, 40)))
     assert len(mx.compile_report().events) == before
 
 

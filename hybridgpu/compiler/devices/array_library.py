@@ -27,6 +27,9 @@ class ArrayLibraryConstants:
     series_seconds: float = constant(
         2.5e-5, "s", "more for a function that NumPy lacks: a polynomial of some 20 calls", _MEASURED, True
     )
+    random_seconds: float = constant(
+        3.0e-5, "s", "more for random words: ten rounds of Philox of some eight calls each", _MEASURED, True
+    )
     element_seconds: float = constant(
         3.0e-10, "s", "an element of an elementwise function that memory limits", _MEASURED, True
     )

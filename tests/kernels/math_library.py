@@ -7,6 +7,8 @@ Used by test_math.py and bench/math_bench.py.
 from __future__ import annotations
 
 import ctypes
+import functools
+import hashlib
 import os
 import shutil
 import subprocess
@@ -16,6 +18,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from hybridgpu.backends.cpu.toolchain import cpu_features
+from hybridgpu.cache.disk_cache import default_store
 
 HERE = Path(__file__).resolve().parent
 KERNELS = HERE.parent.parent / "kernels"
@@ -54,14 +59,47 @@ def loops(names: Sequence[str] | None = None, keys: Sequence[str] = ("f32", "f64
 
 
 def compile_text(text: str, out: Path, flags: Sequence[str], compiler: str | None = None) -> str:
-    """Compile C++ text; returns what the compiler printed."""
-    path = out.with_suffix(".cpp")
-    path.write_text(text)
-    command = [compiler or CXX or "c++", *flags, "-iquote", str(KERNELS), str(path), "-o", str(out)]
-    done = subprocess.run(command, capture_output=True, text=True)
-    if done.returncode:
-        raise RuntimeError(f"{' '.join(command)}\n{done.stderr[:4000]}")
-    return done.stderr
+    """Compile C++ text; returns what the compiler printed.
+
+    Both are kept in the disk cache: workers of a run and the second job would compile the same again, for many seconds.
+    """
+    command = [compiler or CXX or "c++", *flags]
+    store, key = default_store(), _key(command, text)
+    code, said = store.get("so", key), store.get_json("said", key)
+    if code is None or said is None:
+        path = out.with_suffix(".cpp")
+        path.write_text(text)
+        command += ["-iquote", str(KERNELS), str(path), "-o", str(out)]
+        done = subprocess.run(command, capture_output=True, text=True)
+        if done.returncode:
+            raise RuntimeError(f"{' '.join(command)}\n{done.stderr[:4000]}")
+        said = done.stderr
+        store.put("so", key, out.read_bytes())
+        store.put_json("said", key, said)
+    else:
+        out.write_bytes(code)
+    return said
+
+
+def _key(command: Sequence[str], text: str) -> str:
+    """A hash of everything that decides about the machine code of a text, and about what the compiler says to it."""
+    parts = ["math_library", _identity(command[0]), *command[1:], cpu_features(), _headers(), text]
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()
+
+
+@functools.cache
+def _identity(compiler: str) -> str:
+    """The file that is started, as a toolchain knows it."""
+    path = os.path.realpath(shutil.which(compiler) or compiler)
+    state = os.stat(path) if os.path.exists(path) else None
+    return f"{path} {state.st_size} {state.st_mtime_ns}" if state else path
+
+
+@functools.cache
+def _headers() -> str:
+    """A hash of what a text may include."""
+    files = [*sorted(KERNELS.glob("*.h")), *sorted((HERE.parent / "cuda_on_cpu" / "include").rglob("*.h"))]
+    return hashlib.sha256(b"\0".join(b"%s\0%s" % (f.name.encode(), f.read_bytes()) for f in files)).hexdigest()
 
 
 class Result(ctypes.Structure):

@@ -45,10 +45,10 @@ ROWS = [
 every_row = pytest.mark.parametrize(("name", "maker", "user", "between"), ROWS)
 
 
-def work(who, mode, *folders):
+def work(who, mode, *folders, names=NETS):
     folders = [str(f) for f in folders]
     if who == "ours":
-        agent.work(mx, mode, *folders, names=NETS if MXNET else nets.NETS)
+        agent.work(mx, mode, *folders, names=names)
         return
     run = subprocess.run([MXNET, str(AGENT), mode, *folders], capture_output=True, text=True, check=False, timeout=600)
     assert run.returncode == 0, run.stderr[-4000:]
@@ -56,37 +56,38 @@ def work(who, mode, *folders):
 
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory):
-    """Folder of files that ``ours`` or ``theirs`` made and the others, in order, used; all nets at once, since
-    starting MXNet takes long."""
+    """Folder of a net's files that ``ours`` or ``theirs`` made and the others, in order, used; where MXNet takes part
+    of all nets' at once, since starting it takes long."""
     root = tmp_path_factory.mktemp("exchange")
-    made = {}
+    made = set()
 
-    def find(maker, *users):
-        key = (maker, *users)
-        if key not in made:
-            folder = root / "-".join(key)
-            if users:
-                work(users[-1], "use", find(*key[:-1]), folder)
+    def find(name, *users):
+        folder, names = root / "-".join(users), NETS if "theirs" in users else [name]
+        if (name, users) not in made:
+            if len(users) > 1:
+                for one in names:
+                    find(one, *users[:-1])
+                work(users[-1], "use", root / "-".join(users[:-1]), folder, names=names)
             else:
-                work(maker, "make", folder)
-            made[key] = folder
-        return made[key]
+                work(users[0], "make", folder, names=names)
+            made.update((one, users) for one in names)
+        return folder / name
 
     return find
 
 
-def read(folder, name):
+def read(folder):
     """What was computed; the error if there was one."""
-    error = folder / name / "error.txt"
+    error = folder / "error.txt"
     assert not error.exists(), error.read_text()
-    with np.load(folder / name / "results.npz") as found:
+    with np.load(folder / "results.npz") as found:
         return dict(found)
 
 
 @every_row
 def test_results_agree(name, maker, user, between, folders):
-    expected = read(folders(maker), name)
-    found = read(folders(maker, *between, user), name)
+    expected = read(folders(name, maker))
+    found = read(folders(name, maker, *between, user))
     seen = set()
     for key, value in found.items():
         how, _, what = key.partition(" ")
@@ -108,7 +109,7 @@ def test_results_agree(name, maker, user, between, folders):
 
 @every_row
 def test_files_written_again_are_the_same(name, maker, user, between, folders):
-    first, again = folders(maker) / name, folders(maker, *between, user) / name
+    first, again = folders(name, maker), folders(name, maker, *between, user)
     for file in FILES:
         assert (first / file).read_bytes() == (again / file).read_bytes(), file
 
@@ -117,7 +118,7 @@ def test_files_written_again_are_the_same(name, maker, user, between, folders):
 @pytest.mark.parametrize("name", NETS)
 def test_both_write_the_same_files(name, folders):
     for file in FILES:
-        ours, theirs = ((folders(who) / name / file).read_bytes() for who in ("ours", "theirs"))
+        ours, theirs = ((folders(name, who) / file).read_bytes() for who in ("ours", "theirs"))
         if name in ("constant", "np constants") and file.endswith(
             ".json"
         ):  # its initializer is named after its address in memory

@@ -72,45 +72,55 @@ _LONGEST = 32  #: rows of a table, or tests of the front end, of which the first
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config, items):
     """Long tests first; the others keep their order. Those of the second job are marked, before others are left out."""
-    for item in items:
-        if item.path.parent in _CODE and not item.get_closest_marker("no_host_code"):
+    known = [(item, _Kind(item)) for item in items]
+    for item, kind in known:
+        if kind.folder in _CODE and "no_host_code" not in kind.marks:
             item.add_marker("optimised")
+            kind.marks.add("optimised")
     if config.args_source is config.ArgsSource.TESTPATHS and not config.option.keyword:  # nobody named a file or test
-        for item in [*_rest(_rows_of_code(items)), *(item for item in items if item.get_closest_marker("long_test"))]:
+        for item in [*_rest(_rows_of_code(known)), *(item for item, kind in known if "long_test" in kind.marks)]:
             item.add_marker("remaining")
-        for item in _rest([[item for item in items if _is_front_end(item)]]):
+        for item in _rest([[item for item, kind in known if kind.is_front_end]]):
             item.add_marker("interpreted")
     items.sort(key=lambda item: item.path.name not in _LONG)
 
 
+class _Kind:
+    """What of a test decides about its jobs; there are tens of thousands, so each is looked at once."""
+
+    def __init__(self, item):
+        self.folder, self.fixtures = item.path.parent, set(item.fixturenames)
+        self.marks = {mark.name for mark in item.iter_markers()}
+        parameters = item.callspec.params.values() if hasattr(item, "callspec") else ()
+        #: whether it executes kernels as CUDA: by its fixtures, or by a parameter for which it asks for them
+        self.on_gpu = "cuda_driver" in self.fixtures or any(
+            p in ("gpu", "emulated GPU") for p in parameters if type(p) is str
+        )
+
+    @property
+    def is_front_end(self):
+        """Whether it stands above the compiler and does not ask for one."""
+        return (
+            self.folder in _FRONT_END
+            and not {"compiler", "no_compiler"} & self.fixtures
+            and not self.on_gpu
+            and not {"as_shipped", "optimised"} & self.marks
+        )
+
+
 _WHOLE = {_HERE / "docs" / "test_docs.py"}  #: of these tables the first job takes every row
-_NOT_DAILY = ("architectures", "exhaustive", "gpu", "mutation")  #: what is left to others by itself
+_NOT_DAILY = {"architectures", "exhaustive", "gpu", "mutation"}  #: what is left to others by itself
+_TABLES_OF_CODE = {"no_host_code", "optimised", "long_table"}
 
 
-def _rows_of_code(items):
+def _rows_of_code(known):
     """Long tables whose rows are executed as CUDA or are about code, and tables of any length marked ``long_table``."""
     tables = {}
-    for item in items:
-        chosen = any(item.get_closest_marker(m) for m in ("no_host_code", "optimised", "long_table")) or _on_gpu(item)
-        if chosen and item.path not in _WHOLE and not any(item.get_closest_marker(m) for m in _NOT_DAILY):
+    for item, kind in known:
+        chosen = kind.on_gpu or not _TABLES_OF_CODE.isdisjoint(kind.marks)
+        if chosen and item.path not in _WHOLE and _NOT_DAILY.isdisjoint(kind.marks):
             tables.setdefault((item.path, item.function.__name__), []).append(item)
     return [rows for rows in tables.values() if len(rows) >= 2 * _EVERY or rows[0].get_closest_marker("long_table")]
-
-
-def _on_gpu(item):
-    """Whether a test executes kernels as CUDA: by its fixtures, or by a parameter for which it asks for them."""
-    parameters = item.callspec.params.values() if hasattr(item, "callspec") else ()
-    return "cuda_driver" in item.fixturenames or any(p in ("gpu", "emulated GPU") for p in parameters if type(p) is str)
-
-
-def _is_front_end(item):
-    """Whether a test stands above the compiler and does not ask for one."""
-    return (
-        item.path.parent in _FRONT_END
-        and not {"compiler", "no_compiler"} & set(item.fixturenames)
-        and not _on_gpu(item)
-        and not any(item.get_closest_marker(m) for m in ("as_shipped", "optimised"))
-    )
 
 
 def _rest(tables):

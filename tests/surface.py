@@ -68,10 +68,16 @@ def missing(path: str) -> Iterator[str]:
         if not has(found, name):
             yield full
             continue
-        kind, _, key = what.partition(" ")
-        if kind == "c" and home(key) == path:
-            owner = instance(getattr(found, name))
-            yield from (f"{full}.{member}" for member in surface()["classes"][key]["members"] if not has(owner, member))
+        yield from (f"{full}.{member}" for _, member in missing_members(path, name))
+
+
+def missing_members(path: str, name: str) -> Iterator[tuple[type, str]]:
+    """(class here, name) of members that MXNet's class has; none if MXNet's name is no class of this module."""
+    kind, _, key = surface()["modules"][path][name].partition(" ")
+    if kind == "c" and home(key) == path:
+        cls = getattr(module(path), name)
+        owner = instance(cls)
+        yield from ((cls, member) for member in surface()["classes"][key]["members"] if not has(owner, member))
 
 
 def different(path: str) -> Iterator[tuple[str, str]]:

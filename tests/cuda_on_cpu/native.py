@@ -12,7 +12,7 @@ import hashlib
 import os
 import struct
 
-from .toolchain import HERE, build_folder, cache_dir, compiler, compiler_version, run
+from .toolchain import HERE, build_folder, cache_dir, compiler, compiler_version, one_at_a_time, run
 
 __all__ = ["LAUNCH_PARAMS", "REPORT", "REPORT_BYTES", "TRACE_ROW", "TRAFFIC_ROW_BYTES", "runtime"]
 
@@ -68,10 +68,11 @@ def runtime() -> ctypes.PyDLL:
         digest.update(path.name.encode() + b"\0" + path.read_bytes())
     library = cache_dir() / f"runtime-{digest.hexdigest()[:24]}.so"
     if not library.exists():
-        with build_folder() as folder:
-            out = folder / "out.so"
-            run([compiler(), *_FLAGS, HERE / "runtime" / "runtime.cpp", "-o", out, *_LIBRARIES])
-            os.replace(out, library)
+        with one_at_a_time("runtime"), build_folder() as folder:
+            if not library.exists():
+                out = folder / "out.so"
+                run([compiler(), *_FLAGS, HERE / "runtime" / "runtime.cpp", "-o", out, *_LIBRARIES])
+                os.replace(out, library)
     lib = ctypes.PyDLL(str(library), mode=ctypes.RTLD_GLOBAL)
     for name, (result, arguments) in _FUNCTIONS.items():
         function = getattr(lib, name)

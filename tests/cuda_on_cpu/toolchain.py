@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import functools
 import hashlib
 import os
@@ -28,6 +29,7 @@ __all__ = [
     "libgcc",
     "linker",
     "nvidia_includes",
+    "one_at_a_time",
     "run",
     "tls_flags",
 ]
@@ -160,6 +162,14 @@ def build_folder() -> Iterator[Path]:
     """A scratch folder beside the cached results, so that these can be moved into place at once."""
     with tempfile.TemporaryDirectory(prefix="build-", dir=cache_dir()) as name:
         yield Path(name)
+
+
+@contextlib.contextmanager
+def one_at_a_time(what: str) -> Iterator[None]:
+    """Processes that would make the same wait for the one that does: it takes many seconds of all processors."""
+    with open(cache_dir() / f"{what}.lock", "w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
 
 
 def run(command: Sequence[str | Path], folder: Path | None = None) -> None:

@@ -33,6 +33,9 @@ constexpr int filter_positions = 128;       // of a partial sum, at most: their 
 constexpr int filter_parts = 32;            // partial sums of a longer one: rounding errors do not pile up
 constexpr Index filter_totals = 192 << 10;  // bytes of sums, and of the padded copy: both fit the second-level cache
 constexpr Index filter_copied = 160 << 10;
+constexpr Index filter_near = 64 << 10;  // bytes of positions of the stationary operand beside them
+constexpr int filter_strip_sums = 144;   // sums of a channel's taps in a strip that is worth a copy of these, at least
+constexpr int filter_blocks = 8;         // blocks of results that threads share, where there are as many
 
 // Taps times channels of the shifted operand times vectors that one pass over the positions sums up.
 struct filter_tile {
@@ -52,19 +55,20 @@ constexpr Index filter_cost(bool across, int entries, int vectors, int all) {
          (rest ? filter_tile_cost(across, entries, rest) : 0);
 }
 
-// A tile is several channels with all taps, or several rows of taps, or part of a row. What is left over is another kind
-// of tile, which takes the compiler as long as the first: worth it for more than a few hundredths.
+// A tile is several channels with all taps, several rows of taps, part of a row, or a row or a tap of several channels. What
+// is left over is another kind of tile, which takes the compiler as long as the first: worth it for more than a few
+// hundredths.
 template <typename S, typename T>
 constexpr filter_tile filter_tile_of() {
   const int lanes = vector_of<T>::lanes, all = ((S::ACROSS ? S::G : S::SC) + lanes - 1) / lanes;
   filter_tile best{1, 1, 1, 1};
   Index least = (Index)1 << 62;
   for (int v = 1; v <= 4 && v <= all; ++v)
-    for (int form = 0; form < 3; ++form) {
-      if (form == 2 && S::KD > 1) break;
+    for (int form = 0; form < 5; ++form) {
+      if (form == 2 && S::KD > 1) continue;
       const int whole = form == 0 ? S::KW : form == 1 ? S::KH : S::MC;
-      const int unit = form == 0 ? 1 : form == 1 ? S::KW : S::KH * S::KW;
-      const Index others = (Index)(form == 2 ? 1 : S::MC) * S::KD * (form == 0 ? S::KH : 1);
+      const int rows = form == 2 ? S::KH : 1, columns = form == 0 || form == 4 ? 1 : S::KW, unit = rows * columns;
+      const Index others = (Index)(form < 2 ? S::MC : 1) * S::KD * (form == 1 ? 1 : S::KH / rows) * (form == 0 ? 1 : S::KW / columns);
       for (int n = 1; n <= whole && n * unit * v + v < filter_registers; ++n) {
         const int rest = whole % n;
         Index cost = others * (whole / n * filter_cost(S::ACROSS, n * unit, v, all) +
@@ -74,12 +78,14 @@ constexpr filter_tile filter_tile_of() {
           least = cost;
           best = form == 0   ? filter_tile{1, 1, n, v}
                  : form == 1 ? filter_tile{1, n, S::KW, v}
-                             : filter_tile{n, S::KH, S::KW, v};
+                             : filter_tile{n, rows, columns, v};
         }
       }
     }
   return best;
 }
+
+constexpr Index filter_least(Index a, Index b) { return a < b ? a : b; }
 
 constexpr int filter_even(Index extent, Index most) {
   const Index count = most < 1 ? extent : (extent + most - 1) / most;
@@ -140,17 +146,37 @@ struct filter_plan {
   static constexpr Index copy(int rows) {
     return (Index)S::KD * copied_rows(rows) * copied_columns * unit * (Index)sizeof(T);
   }
-  // channels of the shifted operand whose sums, and copies, there is room for
-  static constexpr Index most_sums = filter_totals / ((Index)taps * width * (Index)sizeof(T));
-  static constexpr Index most_copies = S::DIRECT ? S::MC : filter_copied / copy(rows);
-  static constexpr int channels = filter_even(S::MC, most_sums < most_copies ? most_sums : most_copies);
+  // samples by the shape alone, since the order of sums follows from them
   static constexpr int samples_of() {
     if (!whole) return 1;
     const Index fit = filter_positions / ((Index)S::OH * S::OW);
-    const Index room = S::DIRECT ? fit : filter_copied / (channels * copy(rows));
+    const Index room = S::DIRECT ? fit : filter_copied / copy(rows);
     return (int)(fit < room ? fit : room < 1 ? 1 : room);
   }
   static constexpr int samples = samples_of();
+  // channels of the shifted operand whose sums, and copies, there is room for
+  static constexpr Index most_sums = filter_totals / ((Index)taps * width * (Index)sizeof(T));
+  static constexpr Index most_copies = S::DIRECT ? S::MC : filter_copied / (samples * copy(rows));
+  // Several tiles of vectors share a copy: fewer channels then have room for their sums. There are blocks for some threads.
+  static constexpr int vectors = ((S::ACROSS ? S::G : S::SC) + vector_of<T>::lanes - 1) / vector_of<T>::lanes;
+  static constexpr int whole_tiles = vectors / V > 0 ? vectors / V : 1, others = S::ACROSS ? S::SC : S::G;
+  static constexpr int least = (int)filter_least(S::MC, (filter_strip_sums + taps - 1) / taps);
+  static constexpr int tiles_of() {
+    if (S::DIRECT || S::ACROSS) return 1;
+    const Index near = filter_near / ((Index)samples * rows * columns * width * (Index)sizeof(T));
+    const Index sums = most_sums / least, shared = (Index)others * whole_tiles * (S::MC / least) / filter_blocks;
+    const Index fit = filter_least(filter_least(near, sums), shared);
+    return filter_even(whole_tiles, fit < 1 ? 1 : fit);
+  }
+  static constexpr int tiles = tiles_of();
+  static constexpr int channels_of() {
+    const Index strips = filter_blocks / ((Index)others * ((whole_tiles + tiles - 1) / tiles));
+    const Index shared = strips < 2 ? S::MC : S::MC / strips < least ? least : S::MC / strips;
+    const Index room = filter_least(most_copies, most_sums / tiles);
+    const int even = filter_even(S::MC, filter_least(room, shared)), round = (even + tile.channels - 1) / tile.channels * tile.channels;
+    return round <= room && round <= S::MC ? round : even;
+  }
+  static constexpr int channels = channels_of();
   static constexpr int band_of() {  // rows that are copied at once: several times those of a partial sum
     int band = rows;
     while (!whole && !S::DIRECT && band < S::OH && channels * copy(band + rows) <= filter_copied) band += rows;
@@ -264,13 +290,20 @@ static HG_SHARED void filter_tiles(const T* stationary, const T* shifted, const 
 // One channel's row of the padded copy: `count` elements from `first` on, `unit` apart, zeros outside 0 … W - 1 and
 // where there is no row.
 template <int UNIT, typename A, typename T>
-static HG_SHARED void filter_row(const A* HG_RESTRICT row, const Index width, const Index first, const int count,
-                                 T* HG_RESTRICT to) {
+HG_DEVICE void filter_row(const A* HG_RESTRICT row, const Index width, const Index first, const int count,
+                          T* HG_RESTRICT to) {
   const Index begin = !row || first < -count ? count : first < 0 ? -first : 0;
   const Index end = !row || first >= width ? begin : width - first < count ? width - first : count;
-  for (Index k = 0; k < begin; ++k) to[k * UNIT] = 0;
-  for (Index k = begin; k < end; ++k) to[k * UNIT] = (T)row[first + k];
-  for (Index k = end < begin ? begin : end; k < count; ++k) to[k * UNIT] = 0;
+  const Index stop = end < begin ? begin : end;
+  if constexpr (UNIT == 1 && sizeof(A) == sizeof(T)) {
+    clear_elements(to, begin);
+    copy_elements((const T*)row + first + begin, to + begin, stop - begin);
+    clear_elements(to + stop, count - stop);
+  } else {
+    for (Index k = 0; k < begin; ++k) to[k * UNIT] = 0;
+    for (Index k = begin; k < stop; ++k) to[k * UNIT] = (T)row[first + k];
+    for (Index k = stop; k < count; ++k) to[k * UNIT] = 0;
+  }
 }
 
 // Rows of `lanes` groups that lie `distance` apart, side by side.
@@ -333,15 +366,16 @@ static HG_SHARED void filter_move(T* HG_RESTRICT totals, T* HG_RESTRICT longer,
   }
 }
 
-// The sums of a strip of `channels` over all positions. Behind `totals` lies as much room for longer sums.
+// The sums of a strip of `channels` over all positions, with `count` channels of the stationary operand in tiles of V
+// vectors. A tile's sums are `sums` apart, its copied positions `positions`. Behind `totals` lies as much room for longer sums.
 template <typename F, typename A, typename T>
 static HG_SHARED void filter_strip(const A* HG_RESTRICT stationary, const A* HG_RESTRICT shifted,
                                    const filter_numbers& p, const Index begin, const Index end, const int count,
-                                   const int channels, const Index sums, T* HG_RESTRICT totals, T* HG_RESTRICT near,
-                                   T* HG_RESTRICT copy) {
+                                   const int channels, const Index sums, const Index positions, T* HG_RESTRICT totals,
+                                   T* HG_RESTRICT longer, T* HG_RESTRICT near, T* HG_RESTRICT copy) {
   constexpr int width = F::V * vector_of<T>::lanes, unit = F::ACROSS ? width : 1;
-  T* const longer = totals + sums;
-  __builtin_memset(totals, 0, sums * sizeof(T));
+  const int tiles = (count + width - 1) / width;
+  __builtin_memset(totals, 0, tiles * sums * sizeof(T));
   Index parts = 0;
   for (Index n = begin; n < end; n += p.samples) {
     const int samples = (int)minimum<Index>(p.samples, end - n);
@@ -362,17 +396,21 @@ static HG_SHARED void filter_strip(const A* HG_RESTRICT stationary, const A* HG_
           }
           for (int r = 0; r < band; r += p.rows) {
             const int rows = minimum(p.rows, band - r), here = rows * columns;
-            for (int i = 0; i < samples; ++i)
-              filter_gather<width>(stationary + (n + i) * p.sample + ((Index)d * p.oh + h + r) * p.ow + w, p.distance,
-                                   count, here, near + (Index)i * here * width);
-            filter_tiles<F>(near, taken + r * p.steps.row, p, samples, rows, columns, channels, totals);
-            if (++parts % filter_parts == 0) filter_move(totals, longer, sums, parts == filter_parts);
+            const A* from = stationary + n * p.sample + ((Index)d * p.oh + h + r) * p.ow + w;
+            for (int t = 0; t < tiles; ++t) {
+              for (int i = 0; i < samples; ++i)
+                filter_gather<width>(from + i * p.sample + t * width * p.distance, p.distance,
+                                     minimum(width, count - t * width), here, near + t * positions + (Index)i * here * width);
+              filter_tiles<F>(near + t * positions, taken + r * p.steps.row, p, samples, rows, columns, channels,
+                              totals + t * sums);
+            }
+            if (++parts % filter_parts == 0) filter_move(totals, longer, tiles * sums, parts == filter_parts);
           }
         }
   }
   if (parts >= filter_parts) {
-    filter_move(totals, longer, sums, false);
-    __builtin_memcpy(totals, longer, sums * sizeof(T));
+    filter_move(totals, longer, tiles * sums, false);
+    __builtin_memcpy(totals, longer, tiles * sums * sizeof(T));
   }
 }
 
@@ -389,28 +427,30 @@ HG_DEVICE void filter_block(const A* stationary, const A* shifted, const Index a
   constexpr int width = Plan::width, taps = Plan::taps, positions = Plan::samples * Plan::rows * Plan::columns;
   constexpr int together = taps < 32 ? (32 + taps - 1) / taps : 1;  // channels of a line of results
   constexpr Index sums = (Index)Plan::channels * taps * width;
-  T totals[2 * sums] __attribute__((aligned(64)));
-  T near[positions * width] __attribute__((aligned(64)));
+  T totals[2 * Plan::tiles * sums] __attribute__((aligned(64)));
+  T near[Plan::tiles * positions * width] __attribute__((aligned(64)));
   T copy[S::DIRECT ? 1 : Plan::samples * Plan::sample] __attribute__((aligned(64)));
   T lines[width * together * taps] __attribute__((aligned(64)));
-  __builtin_memset(near, 0, sizeof near);  // lanes without a channel stay zero
+  if (count % width) __builtin_memset(near, 0, sizeof near);  // lanes without a channel stay zero
   if constexpr (!S::DIRECT && S::ACROSS) __builtin_memset(copy, 0, sizeof copy);
   stationary += g * (Index)S::SG + s * (Index)S::SS;
   shifted += g * (Index)S::MG;
   for (int first = begin * Plan::channels; first < S::MC && first < end * Plan::channels; first += Plan::channels) {
     const int channels = minimum(Plan::channels, S::MC - first);
     filter_strip<typename Plan::form>(stationary, shifted + first * (Index)S::MM, Plan::numbers, 0, all_samples, count,
-                                      channels, sums, totals, near, copy);
-    for (int c = 0; c < channels; c += together) {
-      const int some = minimum(together, channels - c);
-      transpose(totals + c * taps * width, (Index)width, lines, (Index)together * taps, (Index)some * taps, (Index)width);
-      for (int i = 0; i < count; ++i)
-        for (int m = 0; m < some; ++m)
-          for (int d = 0; d < S::KD; ++d)
-            for (int h = 0; h < S::KH; ++h)
-              out(g + (S::ACROSS ? i : 0), first + c + m, s + (S::ACROSS ? 0 : i), d, h,
-                  lines + ((i * together + m) * S::KD * S::KH + d * S::KH + h) * S::KW);
-    }
+                                      channels, sums, positions * width, totals, totals + Plan::tiles * sums, near, copy);
+    for (int k = 0; k < count; k += width)
+      for (int c = 0; c < channels; c += together) {
+        const int some = minimum(together, channels - c);
+        transpose(totals + k / width * sums + c * taps * width, (Index)width, lines, (Index)together * taps,
+                  (Index)some * taps, (Index)width);
+        for (int i = 0; i < minimum(width, count - k); ++i)
+          for (int m = 0; m < some; ++m)
+            for (int d = 0; d < S::KD; ++d)
+              for (int h = 0; h < S::KH; ++h)
+                out(g + (S::ACROSS ? k + i : 0), first + c + m, s + (S::ACROSS ? 0 : k + i), d, h,
+                    lines + ((i * together + m) * S::KD * S::KH + d * S::KH + h) * S::KW);
+      }
   }
 }
 
@@ -421,18 +461,22 @@ HG_DEVICE void conv_backward_filter(const A* stationary, const A* shifted, const
                                     const Index samples, F out) {
   constexpr int lanes = vector_of<T>::lanes, V = filter_tile_of<S, T>().vectors;
   constexpr int all = S::ACROSS ? S::G : S::SC, vectors = (all + lanes - 1) / lanes, rest = vectors % V;
-  constexpr int others = S::ACROSS ? S::SC : S::G, whole = vectors / V, parts = filter_parts_of<S, V, T>;
+  constexpr int width = filter_plan<S, V, T>::tiles * V;  // vectors of a block
+  constexpr int others = S::ACROSS ? S::SC : S::G, whole = (vectors - rest + width - 1) / width, parts = filter_parts_of<S, V, T>;
   constexpr int last = rest ? filter_parts_of<S, rest ? rest : V, T> : 0, each = whole * parts + last;
   const Index stop = (Index)others * each * end / S::UNITS;
   for (Index b = (Index)others * each * begin / S::UNITS; b < stop;) {
     const int other = b / each, k = b % each;
     const bool whole_tile = k < whole * parts;
-    const int tile = whole_tile ? k / parts : whole, at = tile * V * lanes, from = k - tile * parts;
+    const int tile = whole_tile ? k / parts : whole, from = k - tile * parts;
+    const int at = (whole_tile ? tile * width : vectors - rest) * lanes;
     const int to = (int)minimum<Index>(whole_tile ? parts : last, from + (stop - b));
     const int g = S::ACROSS ? at : other, s = S::ACROSS ? other : at;
     if (whole_tile) {
-      if constexpr (whole != 0)
-        filter_block<S, V, T>(stationary, shifted, samples, from, to, g, s, minimum(V * lanes, all - at), out);
+      if constexpr (whole != 0) {
+        const int count = minimum(at + width * lanes, minimum(all, (vectors - rest) * lanes)) - at;
+        filter_block<S, V, T>(stationary, shifted, samples, from, to, g, s, count, out);
+      }
     } else {
       if constexpr (rest != 0) filter_block<S, rest, T>(stationary, shifted, samples, from, to, g, s, all - at, out);
     }

@@ -36,6 +36,32 @@ struct vector_of {
   typedef T loose __attribute__((vector_size(HG_VECTOR_BYTES), aligned(sizeof(T)), may_alias));
 };
 
+// Some bytes are copied, or zeros where there is no `from`: mostly fewer than a call of memcpy is worth. What is no multiple
+// of a vector is two that overlap.
+template <int BYTES>
+struct bytes_of {
+  typedef unsigned char type __attribute__((vector_size(BYTES), aligned(1), may_alias));
+};
+template <int BYTES, bool CLEAR>
+HG_DEVICE void put_bytes(const char* HG_RESTRICT from, char* HG_RESTRICT to, const Index count) {
+  typedef typename bytes_of<BYTES>::type V;
+  if (count >= BYTES) {
+    const V last = CLEAR ? V{} : *(const V*)(from + count - BYTES);
+    for (Index k = 0; k < count - BYTES; k += BYTES) *(V*)(to + k) = CLEAR ? V{} : *(const V*)(from + k);
+    *(V*)(to + count - BYTES) = last;
+  } else if constexpr (BYTES > 2) {
+    put_bytes<BYTES / 2, CLEAR>(from, to, count);
+  }
+}
+template <typename T>
+HG_DEVICE void copy_elements(const T* HG_RESTRICT from, T* HG_RESTRICT to, const Index count) {
+  put_bytes<HG_VECTOR_BYTES, false>((const char*)from, (char*)to, count * (Index)sizeof(T));
+}
+template <typename T>
+HG_DEVICE void clear_elements(T* to, const Index count) {
+  put_bytes<HG_VECTOR_BYTES, true>(0, (char*)to, count * (Index)sizeof(T));
+}
+
 #if defined(__clang__)
 #define HG_CONTRACT _Pragma("clang fp contract(fast)")
 #else

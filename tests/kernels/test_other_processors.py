@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Products and transposes as other processors get them: narrower vectors, other instructions, or no fused ones.
+"""Products, transposes and gradients of weights as other processors get them: narrower vectors, other instructions, or no fused ones.
 
 Programs are compiled for the processor at hand, which takes one of the headers' ways; the rest of the tests see only that.
 """
@@ -41,6 +41,7 @@ TEXT = """
 #include "matmul_cpu.h"
 #include "matmul_blocked_cpu.h"
 #include "tile_cpu.h"
+#include "conv_backward_filter_cpu.h"
 enum { ROWS = 19, TERMS = 40 };
 template <typename T, int N>
 static void axpy(const T* a, const T* b, T* y) {
@@ -70,6 +71,41 @@ TURN = """extern "C" void turn_{t}(const {t}* from, Index rows, {t}* to, Index c
 """
 
 
+#: convolutions whose weight's gradient is computed: channels, filters, side of the image, of the kernel, stride, zeros around
+CONVOLUTIONS = [
+    (5, 19, 9, 3, 1, 1),
+    (70, 37, 4, 3, 2, 1),
+    (20, 150, 2, 3, 1, 1),
+    (3, 24, 23, 7, 2, 3),
+    (33, 70, 6, 1, 1, 0),
+]
+SAMPLES = 5
+GRADIENT = """
+struct S{i} {{
+  static constexpr int G = 1, MC = {c}, SC = {f}, OD = 1, OH = {o}, OW = {o}, D = 1, H = {h}, W = {h}, KD = 1, KH = {k}, KW = {k};
+  static constexpr int STEPD = 1, STEPH = {s}, STEPW = {s}, MOVED = 1, MOVEH = 1, MOVEW = 1, STARTD = 0, STARTH = -{p}, STARTW = -{p};
+  static constexpr long long SN = {f} * {o} * {o}, SG = 0, SS = {o} * {o}, MN = {c} * {h} * {h}, MG = 0, MM = {h} * {h};
+  static constexpr int UNITS = 64;
+  static constexpr bool DIRECT = {direct}, ACROSS = false;
+}};
+extern "C" void gradient_{t}_{i}(const {t}* dy, const {t}* x, {t}* dw, Index begin, Index end) {{
+  hg::conv_backward_filter<S{i}, {t}>(dy, x, begin, end, {n}, [&](Index, Index m, Index s, Index, Index h, const {t}* line) {{
+    for (Index w = 0; w < {k}; ++w) dw[((s * {c} + m) * {k} + h) * {k} + w] = line[w];
+  }});
+}}
+"""
+
+
+def gradient_text(name: str) -> str:
+    """Functions of the weight's gradients of all CONVOLUTIONS."""
+    return "".join(
+        GRADIENT.format(
+            i=i, t=name, n=SAMPLES, c=c, f=f, h=h, k=k, s=s, p=p, o=(h + 2 * p - k) // s + 1, direct=str(p == 0).lower()
+        )
+        for i, (c, f, h, k, s, p) in enumerate(CONVOLUTIONS)
+    )
+
+
 @pytest.fixture(scope="module", params=PROCESSORS)
 def library(request, tmp_path_factory):
     if not set(PROCESSORS[request.param]) <= cpu_flags():
@@ -77,6 +113,7 @@ def library(request, tmp_path_factory):
     products = [PRODUCT.format(f=f, t=t, n=n) for f in ("axpy", "dots") for t in TYPES for n in COLUMNS]
     out = tmp_path_factory.mktemp("processor") / "library.so"
     products += [OF_ANY_SHAPE.format(f=f, t=t, call=call) for f, call in CALLS.items() for t in TYPES]
+    products += [f"namespace gradient_of_{t} {{{gradient_text(t)}}}\n" for t in TYPES]
     text = "".join([TEXT, *products, *(TURN.format(t=t) for t in BITS)])
     ml.compile_text(text, out, [*ml.FLAGS, f"-march={request.param}"])
     return ctypes.CDLL(str(out))
@@ -151,3 +188,22 @@ def test_transposes(library, height, width, name):
     turned = np.full((width, height + 2), np.iinfo(BITS[name]).max, BITS[name])
     turned[:, :height] = whole[:, :width].T
     np.testing.assert_array_equal(to, turned.ravel()[: to.size])
+
+
+@pytest.mark.parametrize("case", range(len(CONVOLUTIONS)))
+@pytest.mark.parametrize("name", TYPES)
+def test_gradients_of_weights(library, name, case):
+    """Every unit writes its share of the results, and nothing else."""
+    c, f, h, k, s, p = CONVOLUTIONS[case]
+    o = (h + 2 * p - k) // s + 1
+    rng = np.random.default_rng(case)
+    x, dy = (rng.standard_normal(n).astype(TYPES[name]) for n in ((SAMPLES, c, h, h), (SAMPLES, f, o, o)))
+    padded = np.pad(x.astype(np.float64), ((0, 0), (0, 0), (p, p), (p, p)))
+    windows = np.lib.stride_tricks.sliding_window_view(padded, (k, k), (2, 3))[:, :, ::s, ::s]
+    wanted = np.einsum("nfhw,nchwij->fcij", dy.astype(np.float64), windows[:, :, :o, :o])
+    held = guarded_copy(dy), guarded_copy(x), guarded((f, c, k, k), TYPES[name])
+    held[2][:] = np.nan
+    for begin in range(0, 64, 16):
+        call = getattr(library, f"gradient_{name}_{case}")
+        call(*map(ml.pointer, held), ctypes.c_longlong(begin), ctypes.c_longlong(begin + 16))
+    np.testing.assert_allclose(held[2], wanted, *((1e-5, 1e-4) if name == "float" else (1e-13, 1e-12)))

@@ -26,6 +26,9 @@ struct blocked {
   static const int rows = 512;   // whose results are kept between panels: 128 KiB of the second-level cache
   static const int terms = 256;  // of a panel: 64 KiB
   static const int most = rows + HG_BLOCK_TILE_ROWS;
+  // rows of tiles and columns of panels where operands change places: about as many sums
+  static const int turned_rows = 128, turned_most = turned_rows + HG_BLOCK_TILE_ROWS;
+  static const int turned_columns = rows / turned_rows * columns;
 };
 
 // What becomes of the sums of a panel's products: they are the first ones; they go on from those that are there, product by
@@ -133,24 +136,69 @@ static HG_SHARED void blocked_sums(const T* a, const T* b, const int rows, const
   }
 }
 
+// Rows of a product so few that a copied panel of its right operand, whose columns lie in the order of the sum, would be used
+// a few times only: then that operand has the rows of tiles, and the left one, of a few columns now, the panels. Its rows
+// have to fill the vectors of these by three quarters.
+template <typename T>
+HG_DEVICE bool blocked_turns(const Index rows, const Shape& s) {
+  const Index half = blocked<T>::columns / 2, filled = (rows + half - 1) / half * half;
+  return s.bk == 1 && rows <= blocked<T>::turned_columns && 4 * rows >= 3 * filled;
+}
+
+// The same sums for at most blocked<T>::turned_rows rows and blocked<T>::turned_columns columns: some terms of all panels
+// after the others, so that the left operand, which is the large one, is read once.
+template <typename T>
+static HG_SHARED void blocked_turned(const T* a, const T* b, const int rows, const int columns, const int terms,
+                                     const Index am, const Index ak, const Index bk, const Index bn, T* sums) {
+  typedef blocked<T> block;
+  T panel[block::terms * block::columns] __attribute__((aligned(64)));
+  const bool in_parts = part_of<0, block::terms>(terms) != terms;
+  for (int k = 0; k < terms; k += block::terms) {
+    const int some = terms - k < block::terms ? terms - k : block::terms;
+    const T* const left = a + k * ak;
+    for (int n = 0; n < columns; n += block::columns) {
+      const int count = columns - n < block::columns ? columns - n : block::columns;
+      T* const to = sums + n * block::turned_most;
+      blocked_panel(panel, b + k * bk + n * bn, bk, bn, some, count);
+      if (k == 0)
+        blocked_columns<FIRST>(left, am, ak, rows, panel, some, count, to);
+      else if (in_parts)
+        blocked_columns<ADDED>(left, am, ak, rows, panel, some, count, to);
+      else
+        blocked_columns<ON>(left, am, ak, rows, panel, some, count, to);
+    }
+  }
+}
+
 // sum over k of a[m * am + k * ak] * b[k * bk + n * bn] for rows begin … end - 1 and columns first … last - 1.
 template <typename T, typename F>
 HG_DEVICE void matmul_blocked(const T* a, const T* b, const Index begin, const Index end, const Index first,
                               const Index last, const Shape s, F out) {
   typedef blocked<T> block;
-  T sums[block::most * block::columns] __attribute__((aligned(64)));
-  const Index most = s.terms <= 64 ? block::rows / 4 : block::rows;  // few terms: sums stay in the first-level cache
-  for (Index m = begin; m < end; m += most) {
-    const int rows = (int)minimum<Index>(end - m, most);
-    for (Index n = first; n < last; n += block::columns) {
-      const int count = (int)minimum<Index>(last - n, block::columns);
-      blocked_sums(a + m * s.am, b + n * s.bn, rows, count, (int)s.terms, s.am, s.ak, s.bk, s.bn, sums);
-      for (int i = 0; i < rows; ++i) {
-        HG_SIMD
-        for (int j = 0; j < count; ++j) out(m + i, n + j, sums[i * block::columns + j]);
+  constexpr int kept = block::turned_columns / block::columns * block::turned_most;
+  T sums[(block::most > kept ? block::most : kept) * block::columns] __attribute__((aligned(64)));
+  T lines[block::turned_rows * block::columns] __attribute__((aligned(64)));
+  const bool turns = blocked_turns<T>(end - begin, s);
+  const Index most = turns ? end - begin : s.terms <= 64 ? block::rows / 4 : block::rows;  // few terms: sums stay in the first-level cache
+  const Index each = turns ? block::turned_rows : block::columns;
+  for (Index m = begin; m < end; m += most)
+    for (Index n = first; n < last; n += each) {
+      const int rows = (int)minimum<Index>(end - m, most), count = (int)minimum<Index>(last - n, each);
+      if (turns)
+        blocked_turned(b + n * s.bn, a + m * s.am, count, rows, (int)s.terms, s.bn, s.bk, s.ak, s.am, sums);
+      else
+        blocked_sums(a + m * s.am, b + n * s.bn, rows, count, (int)s.terms, s.am, s.ak, s.bk, s.bn, sums);
+      const int step = turns ? block::columns : rows;
+      for (int r = 0; r < rows; r += step) {
+        const int some = turns ? minimum(step, rows - r) : rows;
+        if (turns) transpose(sums + r * block::turned_most, (Index)block::columns, lines, each, (Index)count, (Index)some);
+        const T* const from = turns ? lines : sums;
+        for (int i = 0; i < some; ++i) {
+          HG_SIMD
+          for (int j = 0; j < count; ++j) out(m + r + i, n + j, from[i * each + j]);
+        }
       }
     }
-  }
 }
 
 }  // namespace hg

@@ -462,3 +462,20 @@ def test_loads_at_once_keep_memory_busy(types, arch, unroll):
         assert not report.stack
         if unroll > 1:
             assert report.registers * target.gpu.resident_threads <= target.gpu.registers
+
+
+@pytest.mark.parametrize(
+    ("shape", "runs"), [((40, 56, 3, 3), 9), ((37, 50, 2, 4), 8), ((40, 56, 5, 5), 0), ((8, 300, 3, 3), 0)], ids=str
+)
+def test_runs_shorter_than_a_line_change_places_some_at_a_time(shape, runs, compiler):
+    """As a convolution's gradient has its weight: channels exchanged, each kernel from its end to its start."""
+    graph = graph_of(
+        lambda b, x: b.reverse(b.transpose(x, (1, 0, 2, 3)), axes=(2, 3)), f"f32[{','.join(map(str, shape))}]"
+    )
+    program = compile_graph(graph, CPU)
+    (kernel,) = program.kernels
+    tile = kernel.choice.get("tile", "")
+    assert tile == f"16 runs of {runs}" if runs else "runs" not in tile
+    inputs, outputs = arrays(graph, 0), fresh(program)
+    cpu_backend().load(program)(inputs, outputs)
+    np.testing.assert_array_equal(outputs[0], inputs[0].transpose(1, 0, 2, 3)[:, :, ::-1, ::-1])

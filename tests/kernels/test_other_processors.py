@@ -133,7 +133,7 @@ def test_products(library, name, n):
 
 
 #: rows, terms and columns: rests of tiles, of vectors and of panels; more rows and terms than are kept together
-BLOCKS = [(19, 40, 48), (19, 40, 37), (5, 1, 3), (3, 257, 130), (520, 70, 9), (7, 1100, 65)]
+BLOCKS = [(19, 40, 48), (19, 40, 37), (5, 1, 3), (3, 257, 130), (520, 70, 9), (7, 1100, 65), (30, 1030, 290)]
 
 
 @pytest.mark.parametrize("turned", ["", "left", "right", "both"])
@@ -155,6 +155,11 @@ def test_products_in_blocks(library, rows, terms, columns, name, turned):
     getattr(library, f"blocked_{name}")(*map(ml.pointer, (left, right, y)), *sizes)
     wanted = a.astype(np.float64) @ b.astype(np.float64)
     np.testing.assert_allclose(y, wanted, *((1e-5, 1e-4) if name == "float" else (1e-13, 1e-12)))
+    if turned:  # however operands lie, and whichever of them has the rows of tiles
+        plain = guarded_copy(a), guarded_copy(b), guarded((rows, columns), kind)
+        sizes[3:] = [ctypes.c_longlong(n) for n in (terms, 1, columns, 1)]
+        getattr(library, f"blocked_{name}")(*map(ml.pointer, plain), *sizes)
+        np.testing.assert_array_equal(y, plain[2])
     if (rows, terms) == (ROWS, TERMS):
         held = guarded_copy(a.T), guarded_copy(b), guarded((rows, columns), kind)
         getattr(library, f"axpy_{name}_{columns}")(*map(ml.pointer, held))

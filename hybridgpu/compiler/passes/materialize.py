@@ -19,6 +19,7 @@ from ..ir.types import TensorType
 from ..primitives import TABLE
 from ..primitives.conv import is_forward
 from ..primitives.views import PERMUTING_VIEWS, RESHAPES, strip_views
+from ..size_buckets import bucket
 
 if TYPE_CHECKING:
     from ..pass_context import PassContext
@@ -36,6 +37,7 @@ __all__ = [
 ]
 
 PRODUCTS = ("dot", "gemm_bias")  #: primitives that take their first two operands strided
+_FEW_ROWS = 256  #: bucket of the rows of a product whose right operand is rather copied in the order of the sum (CPU)
 #: primitives that write at computed positions; their last operands are what is written, and where
 SCATTERS = ("scatter_add", "scatter_along", "scatter_set")
 
@@ -134,7 +136,9 @@ def run(graph: Graph, ctx: PassContext) -> Graph:
         if node.prim.name in PRODUCTS:
             generated = node.prim.name == "dot" and ctx.generates(node)
             inputs = [i if readable_without_copy(node, k, i, generated) else _copy(b, i) for k, i in enumerate(inputs)]
-            turned = 1 if generated else 2
+            # (few rows: a kernel of blocks reads the right operand along the sum, and copies the left one)
+            few = ctx.target.device.loop_nests and bucket(node.shape[-2]) <= _FEW_ROWS
+            turned = 2 if not generated or few else 1
             inputs[:turned] = [_transposed_copy(b, i) for i in inputs[:turned]]
             new[node] = b.apply(node.prim, inputs, node.params)
             if generated:

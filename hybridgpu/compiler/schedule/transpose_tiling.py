@@ -18,10 +18,19 @@ from ..size_buckets import bucket
 from .runtime_args import likely_dynamic
 from .scalar import Scalar, ScalarProgram
 
-__all__ = ["MIN_EXTENT", "Tiling", "bucketed_points", "choose_tiling", "tiling_of_axes", "unit_stride"]
+__all__ = [
+    "MIN_EXTENT",
+    "Tiling",
+    "bucketed_points",
+    "choose_tiling",
+    "tiling_of_axes",
+    "transposed_runs",
+    "unit_stride",
+]
 
 MIN_EXTENT = 8  #: an axis below is no axis to walk along
 _MIN_POINTS = 2048  #: points of a kernel that is worth it
+_MIN_RUNS = 16  #: runs along either axis that are worth exchanging the loops over them
 _MAX_STREAMS = CpuConstants.streams  #: lines that a core follows at once
 #: bytes of an array that comes from memory, where following lines pays more than turning them
 _LARGE_ARRAY_BYTES = CpuConstants.l3_bytes // 2
@@ -109,6 +118,29 @@ def tiling_of_axes(
         f"{n} operand{'s' if n > 1 else ''} {what}" for n, what in ((len(loads), "read"), (len(stores), "written")) if n
     )
     return Tiling(across, along, loads, stores, f"{why} across the innermost axis")
+
+
+def transposed_runs(program: ScalarProgram) -> bool:
+    """True if runs shorter than a cache line exchange places: the last axis is a run, the other two are exchanged.
+
+    Such are the elements of a kernel whose channels are, for a convolution's gradient: no axis but that of the run has
+    neighbours on both sides. Read as they are written, each run is a line of its own, far from the one before.
+    """
+    if len(program.vars) != 3 or len(program.stores) != 1 or any(s.conditions for s in program.scalars):
+        return False
+    outer, inner, run = program.vars
+    (store,), length = program.stores, run.extent
+    if store.scattered or length * store.node.dtype.size >= CpuConstants.line_bytes:
+        return False
+    if min(nominal(outer.extent), nominal(inner.extent)) < _MIN_RUNS:
+        return False
+
+    def follow(e: Expr | None, along: Var) -> bool:
+        return e is not None and e.affine and e.coefficient(along) == length and abs(e.coefficient(run)) == 1
+
+    turned = [s for s in program.scalars if s.op == "load" and follow(s.offset, outer)]
+    large = any(s.node is not None and nominal(s.node.type.nbytes) > CpuConstants.l1_bytes for s in turned)
+    return large and follow(store.offset, inner)
 
 
 def _cost(program: ScalarProgram, along: Var, tiles: Tiling | None, cached: bool) -> float:

@@ -26,7 +26,7 @@ from ..choice import MapChoice
 from ..index_set_splitting import bit_copies, breakpoints, restrict
 from ..kernel import CWriter, Statement, TemplateFields, address
 from ..scalar import Scalar, ScalarProgram, is_combine
-from ..transpose_tiling import Tiling, choose_tiling, tiling_of_axes
+from ..transpose_tiling import Tiling, choose_tiling, tiling_of_axes, transposed_runs
 from .rolled_loops import rolled
 
 __all__ = [
@@ -53,6 +53,7 @@ _MIN_SPLIT_POINTS = 256  #: points of a kernel that is not worth cutting
 _MAX_BREAKPOINTS = 64  #: of one loop
 _MAX_STATEMENTS = 800  #: of a kernel whose loops are cut
 PREFETCH_BYTES = CpuConstants.prefetched_bytes  #: bytes between what is in work and what is fetched ahead, …
+_RUNS = 16  #: that lie side by side where they are read, and are written to as many places
 _BLOCK = 64  #: … so many elements at a time, …
 _RUNTIME_BLOCK = 256  #: … or so many, where the number of elements is an argument
 
@@ -238,6 +239,7 @@ class _LoopBuilder:
     prefetch: bool = False
     choice: MapChoice = MapChoice()
     tiles: dict[tuple[str, str], Tiling] = field(default_factory=dict)
+    block_bounds: dict[str, tuple[str, str]] = field(default_factory=dict)  #: of variables walked in blocks
     buffers: int = 0
     statements: int = 0
     piece_count: int = 1
@@ -250,6 +252,8 @@ class _LoopBuilder:
         wanted = choose_tiling(program, conditions=self.splits, cached=True)
         if wanted is None:
             self.sink_interleaved_axis(program)
+            if transposed_runs(program):
+                return self.build_runs(program)
             return self.build_level(program, 0, frozenset())
         body: list[Statement] = []
         loops: list[Loop] = []
@@ -281,6 +285,19 @@ class _LoopBuilder:
                 program.vars.remove(v)
                 program.vars.append(v)
                 return
+
+    def build_runs(self, program: ScalarProgram) -> _Level:
+        """Loops over :func:`transposed_runs`: some that are neighbours at a time, each to a place that goes on from step to step."""
+        outer, inner, run = program.vars
+        begin, end = self.bounds(outer)
+        name, stop = f"b{outer.name[1:]}", f"e{outer.name[1:]}"
+        self.block_bounds[outer.name] = name, stop
+        once, nest = self.build_level(replace(program, vars=[inner, outer, run]), 0, frozenset())
+        last = Statement("Index", stop, f"hg::minimum<Index>({name} + {_RUNS}, {end})")
+        self.choice = MapChoice(
+            tile=f"{_RUNS} runs of {run.extent}", why="runs read across the axis along which they are written"
+        )
+        return once, [Loop(name, begin, end, _RUNS, body=[last], inner=nest)]
 
     def build_level(self, program: ScalarProgram, depth: int, done: frozenset[Scalar]) -> _Level:
         """Statements and loops inside the loops over ``program.vars[:depth]``; ``done`` are in scope."""
@@ -352,6 +369,8 @@ class _LoopBuilder:
 
     def bounds(self, v: Var) -> tuple[str, str]:
         """Where the loop over ``v`` begins and ends; those of the first variable are arguments."""
+        if v.name in self.block_bounds:
+            return self.block_bounds[v.name]
         if self.first is None or v.name != self.first.name:
             return str(v.low), self.writer.extent(v) if v.low == 0 else str(v.high + 1)
         turn = self.writer.boundary

@@ -66,8 +66,16 @@ def restrict(
     def renew(e: Expr) -> Expr:
         return substitute(e, table, opaque) if e.terms else e
 
+    tested: dict[Condition, Condition] = {}  # parts of a join have most of their conditions in common
+
+    def test(c: Condition) -> Condition:
+        new = tested.get(c)
+        if new is None:
+            new = tested[c] = Condition(renew(c.expr), c.bound)
+        return new
+
     for s in program.scalars:
-        new = made[s] = _restricted(s, made, renew, part, var)
+        new = made[s] = _restricted(s, made, renew, test, part, var)
         if new.op == "load":  # loads under several conditions may have become one
             known = loads.setdefault((new.node, new.offset, new.conditions), new)
             made[s] = s if new is s else known
@@ -78,7 +86,12 @@ def restrict(
 
 
 def _restricted(
-    s: Scalar, made: dict[Scalar, Scalar], renew: Callable[[Expr], Expr], part: Var | None, var: Var
+    s: Scalar,
+    made: dict[Scalar, Scalar],
+    renew: Callable[[Expr], Expr],
+    test: Callable[[Condition], Condition],
+    part: Var | None,
+    var: Var,
 ) -> Scalar:
     if var not in s.vars:
         return s
@@ -91,7 +104,7 @@ def _restricted(
             return args[0]
         known = frozenset[Var]().union(*(a.vars for a in args))
         return Scalar("compute", s.dtype, args, s.node, vars=known)
-    conditions = tuple(c for c in (Condition(renew(e), bound) for e, bound in s.conditions) if not c.always)
+    conditions = tuple(c for c in map(test, s.conditions) if not c.always)
     if any(c.never for c in conditions):
         return Scalar("const", s.dtype, value=False if s.op == "predicate" else 0)
     if s.op == "predicate":

@@ -8,7 +8,8 @@ these are hundreds, the address of an array of pointers).
 
 Compilers can be given several units at the same time. Few kernels make one unit with their entries, or two where
 that saves more than reading the headers twice takes. Many are dealt out to several units, and the entries are the last
-one. There a kernel's unit follows from its name, so that another program of mostly the same kernels has mostly the same
+one: tables of steps, which a loop goes through (``kernels/steps_cpu.h``), since hundreds of calls take g++ three times as
+long. There a kernel's unit follows from its name, so that another program of mostly the same kernels has mostly the same
 units, which are kept. Kernels that share the functions that take longest are in one unit.
 """
 
@@ -21,12 +22,13 @@ from collections.abc import Sequence
 from ...core.dtypes import from_short
 from ..program import END_OF_UNIT, Buffer, KernelInfo, KernelStep, Program
 from .math_headers import required_headers
-from .render import EntryCall, UnitFields, includes, render
+from .render import NUMBER, Argument, EntryCall, StepTable, UnitFields, includes, render
 
 __all__ = ["cpu_source"]
 
 _KERNELS_PER_UNIT = 12  #: kernels of a unit: parsing the headers again costs as much as compiling one
 _CHUNKS_HEADER = "chunks_cpu.h"
+_STEPS_HEADER = "steps_cpu.h"
 _TYPE_HEADERS = ("half.h",)  #: headers of element types, which declarations spell
 _SHARERS_PER_UNIT = 32  #: kernels of a unit that share most of what is compiled for them: one more is a call of it
 #: Headers whose tiles are functions of runtime arguments (``HG_SHARED``), so that kernels have most of their code in common.
@@ -39,23 +41,27 @@ _TILED_OPTIONS = '"no-tree-dominator-opts"'
 #: In other kernels it may order them before: the polynomials of several vectors, each a long chain, then run side by
 #: side (5 to 12 % of the time).
 _DEFAULT_OPTIONS = '"schedule-insns", "sched-pressure"'
+#: Entries of many kernels move arguments only.
+_ENTRY_OPTIONS = '"O1"'
 _MIN_SPLIT_COST = 2  #: fiftieths of a second that another run of the compiler takes over
 
 
 def cpu_source(program: Program) -> None:
     """Fill in ``source``, ``segments`` and ``table`` of a CPU program."""
     program.segments = _segments(program)
+    tabled = len(program.kernels) > _KERNELS_PER_UNIT
+    none = _table_entry(program, "offset", 0) if tabled else -1
     entries = []
     for begin, end in program.segments:
         calls = []
         for step in program.steps[begin:end]:
             assert isinstance(step, KernelStep)
-            kernel = program.kernels[step.kernel]
-            pointers = [_argument(program, b) for b in step.buffers]
-            extent, *rest = (_table_entry(program, "extent", n) for n in step.extents)
-            chunk = _table_entry(program, "chunk", step.chunk or step.extents[0]) if step.in_chunks else ""
-            bounds = ["begin", "end"] if chunk else ["0", extent]
-            calls.append(EntryCall(kernel.name, [*pointers, *bounds, *rest], extent, chunk))
+            pointers = [_argument(program, b, none) for b in step.buffers]
+            turns, *rest = (_table_entry(program, "extent", n) for n in step.extents)
+            chunk = _table_entry(program, "chunk", step.chunk or step.extents[0]) if step.in_chunks else none
+            numbers = [Argument(NUMBER, "0", n, "") for n in rest]
+            name = program.kernels[step.kernel].name
+            calls.append(EntryCall(step.kernel, name, pointers, numbers, turns, chunk))
         entries.append(calls)
     if program.takes_pointer_array:
         parameters = ["char* const* p"]
@@ -71,8 +77,11 @@ def cpu_source(program: Program) -> None:
     ) -> str:
         texts = [k.text for k in kernels]
         needed = {h for k in kernels for h in k.headers}
-        if any(call.chunk for calls in entries for call in calls):
+        if any(call.chunk >= 0 for calls in entries for call in calls):
             needed.add(_CHUNKS_HEADER)
+        table = StepTable.of(entries) if entries and not texts else None
+        if table is not None:
+            needed.add(_STEPS_HEADER)
         if declarations:
             needed |= {h for k in program.kernels for h in k.headers if h in _TYPE_HEADERS}
         fields = UnitFields(
@@ -81,12 +90,13 @@ def cpu_source(program: Program) -> None:
             declarations=declarations,
             parameters=parameters,
             entries=entries,
+            table=table,
             shared=shared,
-            options=_options(needed) if texts else "",
+            options=_options(needed) if texts else _ENTRY_OPTIONS,
         )
         return render(fields.template, k=fields)
 
-    if len(program.kernels) <= _KERNELS_PER_UNIT:
+    if not tabled:
         first, second = _split_in_two(program.kernels)
         if not first:
             program.source = unit(second, (), entries, False)
@@ -171,9 +181,10 @@ def _segments(program: Program) -> list[tuple[int, int]]:
     return segments
 
 
-def _table_entry(program: Program, kind: str, value: int) -> str:
+def _table_entry(program: Program, kind: str, value: int) -> int:
+    """The position of a new number in the table."""
     program.runtime_values.append((kind, value))
-    return f"e[{len(program.runtime_values) - 1}]"
+    return len(program.runtime_values) - 1
 
 
 def _is_parameter(program: Program, b: Buffer) -> bool:
@@ -181,15 +192,17 @@ def _is_parameter(program: Program, b: Buffer) -> bool:
     return b.space == "output" or (b.space == "input" and b.index not in program.pinned_inputs)
 
 
-def _argument(program: Program, buffer: int) -> str:
+def _argument(program: Program, buffer: int, none: int) -> Argument:
+    """What a call gives for a buffer; ``none``: the entry of what lies where its memory begins."""
     b = program.buffers[buffer]
     storage = from_short(b.dtype).storage
     if b.space == "arena":
-        return f"({storage}*)(arena + {_table_entry(program, 'offset', b.index + b.offset)})"
+        return Argument("arena", "arena", _table_entry(program, "offset", b.index + b.offset), storage)
+    name = f"{b.space}{b.index}"
     if _is_parameter(program, b):
-        start = f"({_pointer(program, b)} + {_table_entry(program, 'offset', b.offset)})" if b.offset else ""
-        return f"({storage}*){start or _pointer(program, b)}"
-    return f"({storage}*)w[{program.pinned_inputs.index(b.index)}]"
+        start = _table_entry(program, "offset", b.offset) if b.offset else none
+        return Argument(name, _pointer(program, b), start, storage)
+    return Argument(name, f"w[{program.pinned_inputs.index(b.index)}]", none, storage)
 
 
 def _pointer(program: Program, b: Buffer) -> str:

@@ -8,7 +8,7 @@ kernel has the same name and the same bytes in every process, whatever the block
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -21,8 +21,9 @@ from .templates import Templates
 if TYPE_CHECKING:
     from ..schedule.persistent.kernel import Step
 
-__all__ = ["EntryCall", "Function", "UnitFields", "kernel_text", "render"]
+__all__ = ["NUMBER", "Argument", "EntryCall", "Function", "StepTable", "UnitFields", "kernel_text", "render"]
 
+NUMBER = "number"  #: the base of arguments that are no addresses
 _NAME = "HG_NAME"
 _STEP_NAME = "HG_STEP"
 
@@ -57,20 +58,71 @@ def _templates() -> Templates:
 
 
 @dataclass(frozen=True)
-class EntryCall:
-    """The call of a kernel in an entry function of the CPU, in C text.
+class Argument:
+    """What an entry function of the CPU gives a kernel: an address in what a call passes, or a number of its table ``e``.
 
     Attributes:
-        kernel: its name.
-        arguments: of which 'begin' and 'end' are the bounds of a chunk, if there are any.
-        extent: where its outermost loop ends, which begins at 0.
-        chunk: turns of that loop that a thread takes at once, '' if the call takes all of them.
+        base: what the address lies in, as ``arena`` or ``input3``; 'number' for a number.
+        address: C text of where that begins.
+        entry: position in ``e`` of the bytes behind there, or of the number; for none as for EntryCall.
+        storage: C text of the type of elements.
     """
 
+    base: str
+    address: str
+    entry: int
+    storage: str
+
+    def __str__(self) -> str:
+        if self.base == NUMBER:
+            return f"e[{self.entry}]"
+        if self.entry < 0:
+            return f"({self.storage}*){self.address}"
+        return f"({self.storage}*)({self.address} + e[{self.entry}])"
+
+
+@dataclass(frozen=True)
+class EntryCall:
+    """The call of a kernel in an entry function of the CPU.
+
+    Attributes:
+        number, kernel: which of the program's kernels it is, and its name.
+        pointers, numbers: before and behind the bounds of its outermost loop.
+        turns: position in the table ``e`` of where that loop ends, which begins at 0.
+        chunk: that of the turns that a thread takes at once, none if the call takes all of them. None is -1, in a StepTable 0,
+            where a zero is.
+    """
+
+    number: int
     kernel: str
-    arguments: list[str]
-    extent: str
-    chunk: str
+    pointers: Sequence[Argument]
+    numbers: Sequence[Argument]
+    turns: int
+    chunk: int
+
+
+@dataclass(frozen=True)
+class StepTable:
+    """Entry functions whose calls are data, of the template of the CPU's translation units (``k.table``).
+
+    Attributes:
+        calls: one of each kernel, by number.
+        bases, addresses: what all pointers lie in, as Argument has it.
+        most: arguments of the kernel that has most.
+    """
+
+    calls: Sequence[EntryCall]
+    bases: Sequence[str]
+    addresses: Sequence[str]
+    most: int
+
+    @classmethod
+    def of(cls, entries: Sequence[Sequence[EntryCall]]) -> StepTable:
+        """The table of some entry functions."""
+        calls = {c.number: c for calls in entries for c in calls}
+        found = {a.base: a.address for calls in entries for c in calls for a in c.pointers}
+        most = max(len(c.pointers) + len(c.numbers) for c in calls.values())
+        return cls([calls[k] for k in sorted(calls)], list(found), list(found.values()), most)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,6 +135,7 @@ class UnitFields:
         declarations: of kernels in other units.
         parameters: of the entry functions, behind those that all have.
         entries: for each the calls.
+        table: where these are data.
         shared: there are other units.
         options: what GCC is told.
     """
@@ -92,7 +145,8 @@ class UnitFields:
     kernels: Sequence[str]
     declarations: Sequence[str]
     parameters: Sequence[str]
-    entries: Sequence[list[EntryCall]]
+    entries: Sequence[Sequence[EntryCall]]
+    table: StepTable | None
     shared: bool
     options: str
 

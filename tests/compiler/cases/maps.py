@@ -184,8 +184,8 @@ def reversed_and_taken_apart(b: Builder, x: Node) -> Node:
 @case("f32[3,40]")
 def many_kernels(b: Builder, x: Node) -> list[Node]:
     """So many different ones that they are compiled in several units."""
-    results = []
-    for n in range(2, 16):
+    results = [b.sum(x, (1,))]
+    for n in range(2, 15):
         y = b.slice(x, (0, 0), (3, n))
         for _ in range(n):
             y = b.tanh(y)

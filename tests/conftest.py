@@ -229,41 +229,14 @@ def _no_host_code(monkeypatch):
 
 
 @pytest.fixture(autouse=True)
-def _quickly_compiled(request):
-    """The C++ compiler does not optimise, but where a test is marked ``as_shipped``, ``optimised`` in the second job, and
-    everywhere with ``pytest --as-shipped``.
+def _surroundings(request, monkeypatch):
+    """What holds in every test. One fixture: pytest takes as long for each as some tests do.
 
-    The flags are part of every key, so that neither code is taken for the other.
+    Many tests change what the compiler chooses: none finds a program of another test. Kernels are shared. Automatic names
+    start from 0.
     """
-    from hybridgpu.backends.cpu.backend import cpu_backend
-
-    option, marked = request.config.getoption, request.node.get_closest_marker
-    if marked("no_host_code"):
-        request.getfixturevalue("_no_host_code")
-        yield
-        return
-    shipped = option("--as-shipped") or marked("as_shipped") or (option("--second") and marked("optimised"))
-    backend = None if shipped else cpu_backend()
-    if backend is None:
-        yield
-        return
-    toolchain = backend.toolchain
-    backend.toolchain = _quick(toolchain)
-    yield
-    backend.toolchain = toolchain
-
-
-@pytest.fixture(autouse=True)
-def _interpreted(request):
-    """NumPy computes the programs of tests above the compiler in the first job, but of every eighth; the second compiles."""
-    second = request.config.getoption("--second") or request.config.getoption("--as-shipped")
-    if request.node.get_closest_marker("interpreted") and not second:
-        request.getfixturevalue("no_compiler")
-
-
-@pytest.fixture(autouse=True)
-def _own_programs(request, monkeypatch):
-    """Many tests change what the compiler chooses: none finds a program of another test. Kernels are shared."""
+    from hybridgpu.attribute import AttrScope
+    from hybridgpu.name import NameManager
     from hybridgpu.runtime import compilation, recorded_program
 
     monkeypatch.setattr(compilation, "_memory", {})
@@ -271,6 +244,30 @@ def _own_programs(request, monkeypatch):
     monkeypatch.setattr(
         compilation, "VERSION", f"{compilation.VERSION} {request.path.name} {request.function.__name__}"
     )
+    _choose_compiler(request, monkeypatch)
+    AttrScope._subgraph_names.clear()
+    with NameManager():
+        yield
+
+
+def _choose_compiler(request, monkeypatch):
+    """NumPy computes the programs of tests above the compiler in the first job, but of every eighth; the second compiles.
+
+    The C++ compiler does not optimise, but where a test is marked ``as_shipped``, ``optimised`` in the second job, and
+    everywhere with ``pytest --as-shipped``. The flags are part of every key, so that neither code is taken for the other.
+    """
+    from hybridgpu.backends.cpu.backend import cpu_backend
+
+    option, marked = request.config.option, request.node.get_closest_marker
+    if marked("interpreted") and not (option.second or option.as_shipped):
+        request.getfixturevalue("no_compiler")
+    if marked("no_host_code"):
+        request.getfixturevalue("_no_host_code")
+        return
+    shipped = option.as_shipped or marked("as_shipped") or (option.second and marked("optimised"))
+    backend = None if shipped else cpu_backend()
+    if backend is not None:
+        monkeypatch.setattr(backend, "toolchain", _quick(backend.toolchain))
 
 
 @pytest.fixture
@@ -282,14 +279,3 @@ def cuda_driver():
     driver.forget()
     yield driver
     uninstall()
-
-
-@pytest.fixture(autouse=True)
-def _fresh_names():
-    """Automatic names start from 0 in every test."""
-    from hybridgpu.attribute import AttrScope
-    from hybridgpu.name import NameManager
-
-    AttrScope._subgraph_names.clear()
-    with NameManager():
-        yield

@@ -375,6 +375,7 @@ def test_mixtures(seed, compiler):
     check(mixture(seed), 1e-4)
 
 
+@pytest.mark.no_host_code
 def test_many_mixtures_have_plans():
     """About half of them take sums beside rows."""
     programs = [compile_graph(mixture(seed), CPU) for seed in range(60)]

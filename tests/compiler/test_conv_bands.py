@@ -11,6 +11,8 @@ from hybridgpu.compiler.primitives import builder
 from hybridgpu.compiler.target import CPU
 from hybridgpu.core.dtypes import f32
 
+pytestmark = pytest.mark.no_host_code
+
 #: plane, channels, groups -> rows: of a plane of 7 the last of four bands of two rows would compute one again
 ROWS = {(7, 1024, 1024): 7, (7, 512, 1): 7, (7, 128, 1): 7, (14, 512, 512): 14, (16, 64, 1): 16}
 

@@ -18,6 +18,8 @@ from hybridgpu.compiler.reference import evaluate
 from hybridgpu.compiler.target import CUDA
 from hybridgpu.core.dtypes import f32
 
+pytestmark = pytest.mark.no_host_code
+
 LIBRARY = replace(CUDA, library_convolutions=True)
 TYPES = ("f32[2,3,5,6]", "f32[4,3,3,3]", "f32[4]", "f32[4]", "f32[4]", "f32[2,4,3,4]")
 

@@ -15,6 +15,8 @@ from hybridgpu.compiler.primitives import builder
 from hybridgpu.compiler.target import CPU, CUDA
 from hybridgpu.core.dtypes import f16, f32, f64, i32
 
+pytestmark = pytest.mark.no_host_code
+
 FLAT = CUDA.changed(byte_seconds=1e-12, op_seconds=1e-14, launch_seconds=1e-6, graph_node_seconds=1e-7)
 GPU = FLAT.gpu
 MANY = GPU.multiprocessors

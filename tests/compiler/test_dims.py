@@ -166,6 +166,7 @@ def test_a_program_has_plain_numbers():
     assert not any(type(n) is Dim for n in numbers(Program.from_bytes(made.to_bytes())))
 
 
+@pytest.mark.no_host_code
 @pytest.mark.parametrize("make", [*ROWS, *SLICED, *MOVED], ids=lambda f: f.__name__)
 def test_further_sizes_on_a_gpu(make, cuda_driver):
     """What the first size has decided holds for shorter and longer ones."""

@@ -132,6 +132,7 @@ CASES = [(f, d) for f in (slope_of_dense, slope_of_conv) for d in (f32, f16, f64
 ]
 
 
+@pytest.mark.no_host_code
 @pytest.mark.parametrize(("make", "dtype"), CASES, ids=lambda v: getattr(v, "__name__", None) or v.short)
 def test_one_text_whatever_the_length(make, dtype, cuda_driver):
     texts = set()
@@ -155,6 +156,7 @@ def test_one_text_whatever_the_length(make, dtype, cuda_driver):
     assert len(texts) == 1
 
 
+@pytest.mark.no_host_code
 @pytest.mark.skipif(not has_nvrtc(), reason="NVRTC is not here")
 @pytest.mark.parametrize("arch", by_architecture(["sm_80", "sm_120"]))
 def test_texts_stay_in_registers(arch):
@@ -328,6 +330,7 @@ def test_how_long_an_inner_axis_is_is_in_no_text(make, compiler):
     assert len(texts_and_values(make, (6, 7, 9, 35), CPU, cpu_backend().load)) == 1
 
 
+@pytest.mark.no_host_code
 @pytest.mark.parametrize("make", [*SLICED, *MOVED], ids=lambda f: f.__name__)
 def test_where_a_part_begins_is_in_no_text_for_a_gpu(make, cuda_driver):
     backend = CudaBackend(cuda_driver, np, lambda a: int(a.__array_interface__["data"][0]))

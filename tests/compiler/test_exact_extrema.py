@@ -12,6 +12,8 @@ from hybridgpu.compiler.primitives import builder
 from hybridgpu.compiler.target import CPU
 from hybridgpu.core.dtypes import f16, f32, f64
 
+pytestmark = pytest.mark.no_host_code
+
 #: what is computed of x: f32[6,6], h: f16[6,6] and n: i32[6,6] -> whether its bits may change in 'strict', and in 'fast'
 VALUES = {
     "an argument": (lambda b, x, h, n: x, False, False),

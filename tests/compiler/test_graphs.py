@@ -72,6 +72,7 @@ def wanted(graph, inputs):
         return evaluate(graph, inputs, wide=True)
 
 
+@pytest.mark.no_host_code
 @pytest.mark.parametrize("name", NAMES)
 def test_printed_form_reads_back(name):
     graph = build(name)
@@ -83,6 +84,7 @@ def test_printed_form_reads_back(name):
         np.testing.assert_array_equal(a, b)
 
 
+@pytest.mark.no_host_code
 @pytest.mark.parametrize("name", NAMES)
 def test_simplified_graph_means_the_same(name):
     graph = build(name)
@@ -149,6 +151,7 @@ def groups(request) -> dict[str, tuple[str, ...]]:
     return {name: tuple(names[k - k % AT_ONCE :][:AT_ONCE]) for k, name in enumerate(names)}
 
 
+@pytest.mark.no_host_code
 @pytest.mark.parametrize("name", NAMES)
 def test_cuda_text_executed_on_the_cpu(name, cuda_driver, groups):
     if len(groups[name]) > 1:
@@ -190,6 +193,7 @@ def on_device(a: np.ndarray) -> np.ndarray:
     return out
 
 
+@pytest.mark.no_host_code
 @pytest.mark.parametrize("name", NAMES)
 def test_same_graph_same_bytes(name):
     first, second = compile_graph(build(name), CPU), compile_graph(build(name), CPU)

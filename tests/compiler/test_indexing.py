@@ -26,6 +26,8 @@ from hybridgpu.compiler.ir.indexing import (
     substitute,
 )
 
+pytestmark = pytest.mark.no_host_code
+
 VARIABLES = (Var("a", 3), Var("b", 4), Var("c", 6), Var("d", 2, start=5))
 POINTS = [dict(zip(VARIABLES, at)) for at in product(*(range(v.low, v.high + 1) for v in VARIABLES))]
 

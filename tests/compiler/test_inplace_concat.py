@@ -63,6 +63,7 @@ def test_every_case_is_in_the_table():
     assert set(MOVED) == {n for n, f in vars(joined).items() if getattr(f, "__module__", "") == joined.__name__}
 
 
+@pytest.mark.no_host_code
 @TARGETS
 @pytest.mark.parametrize("name", list(MOVED))
 def test_bytes_moved(name, target):

@@ -109,6 +109,7 @@ def test_value(reverse, limit, stacked):
     np.testing.assert_allclose(evaluate(simplify(g), a)[0], expected(a, reverse, limit, stacked), 1e-12)
 
 
+@pytest.mark.no_host_code
 @pytest.mark.parametrize("weights", [(1, 0, 0), (0, 1, 0), (0, 0, 1), (1, 1, 1)])
 @pytest.mark.parametrize("stacked", [True, False])
 @pytest.mark.parametrize("reverse,limit", KINDS)
@@ -122,6 +123,7 @@ def test_gradient(reverse, limit, stacked, weights):
         np.testing.assert_allclose(got, w, 1e-6, 1e-8, err_msg=name)
 
 
+@pytest.mark.no_host_code
 @pytest.mark.parametrize("reverse,limit", KINDS[:3])
 def test_second_order(reverse, limit):
     a = inputs(2)

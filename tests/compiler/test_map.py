@@ -148,6 +148,7 @@ COALESCED = {
 }
 
 
+@pytest.mark.no_host_code
 @pytest.mark.parametrize("name", COALESCED)
 def test_accesses_are_coalesced_and_free_of_bank_conflicts(name):
     for access in traced(graph_of(*(lambda f, types: (f, *types))(*COALESCED[name]))):
@@ -331,6 +332,7 @@ def test_joins_on_the_cpu_have_no_condition_an_element(name):
     assert "?" not in kernel.text
 
 
+@pytest.mark.no_host_code
 @pytest.mark.parametrize("step", [1, 2, 3, 7, -1, -2, -3])
 @pytest.mark.parametrize("const", [-9, -1, 0, 4, 11])
 @pytest.mark.parametrize("bound", [1, 5, 12])
@@ -434,6 +436,7 @@ def test_results_in_two_orders(shape, perm, compiler):
         np.testing.assert_allclose(out, want, 1e-5)
 
 
+@pytest.mark.no_host_code
 @pytest.mark.parametrize(
     ("types", "arch", "unroll"),
     [

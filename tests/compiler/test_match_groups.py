@@ -16,6 +16,8 @@ from hybridgpu.compiler.passes.recompute_hints import NO_RECOMPUTE
 from hybridgpu.compiler.primitives import TABLE, builder
 from hybridgpu.compiler.target import CPU
 
+pytestmark = pytest.mark.no_host_code
+
 ROWS, WIDTH = 128, 256
 
 

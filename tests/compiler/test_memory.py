@@ -126,6 +126,7 @@ def drawn(function: Any, types: Sequence[str], name: str = "graph") -> Graph:
     return b.finish([out] if isinstance(out, Node) else list(out), name)
 
 
+@pytest.mark.no_host_code
 @pytest.mark.parametrize("target, name, rule", TABLE, ids=[f"{t.name}-{n}" for t, n, _ in TABLE])
 def test_what_may_lie_over_what(target, name, rule):
     function, types, wanted = rule
@@ -170,6 +171,7 @@ def memories(draw: Any) -> tuple[list[tuple[int, int, int]], list[tuple[int, int
     return lives, pairs, results, [p for p in over if draw(st.booleans())]
 
 
+@pytest.mark.no_host_code
 @examples(400)
 @given(memories())
 def test_shared_memory_is_never_needed_twice(drawn):
@@ -195,6 +197,7 @@ def test_shared_memory_is_never_needed_twice(drawn):
     assert peak(list(merged.values())) <= peak(stayed) <= peak(lifetimes)
 
 
+@pytest.mark.no_host_code
 @examples(300)
 @given(memories())
 def test_in_place_reaches_the_least(drawn):
@@ -283,6 +286,7 @@ def dags(draw: Any) -> tuple[list[StepBuffers], frozenset[Node]]:
     return steps, frozenset(theirs)
 
 
+@pytest.mark.no_host_code
 @examples(300)
 @given(dags())
 def test_another_order_is_one_and_never_worse(drawn):
@@ -439,6 +443,7 @@ def test_programs(request, name, manner, target):
     )
 
 
+@pytest.mark.no_host_code
 @pytest.mark.skipif(not has_nvrtc(), reason="NVRTC is not installed")
 @pytest.mark.parametrize("arch", by_architecture(["sm_75", "sm_90", "sm_120"]))
 def test_texts_in_place_stay_in_registers(arch):

@@ -112,6 +112,7 @@ def folded(graph, fixed, target, kernel=True):
     return ctx.folding
 
 
+@pytest.mark.no_host_code
 @pytest.mark.parametrize("name", KEPT)
 @pytest.mark.parametrize("target", [CPU, CUDA], ids=lambda t: t.name)
 def test_what_is_kept(name, target):
@@ -227,6 +228,7 @@ def test_values_that_several_read_are_kept_once():
     assert len(folding.prelude.nodes) == 3
 
 
+@pytest.mark.no_host_code
 def test_long_chains_take_linear_time():
     b = builder()
     x, w = b.input(parse("f32[5]"), "x"), b.input(parse("f32[5]"), "w")
@@ -251,6 +253,7 @@ def parameters(graph, seed):
     return frozenset(np.flatnonzero(chosen).tolist()), arrays(graph, seed)
 
 
+@pytest.mark.no_host_code
 @examples(150)
 @given(graphs(), st.integers(0, 99))
 def test_random_graphs_in_two_parts(graph, seed):
@@ -285,6 +288,7 @@ def test_random_graphs_on_the_cpu(compiler, graph, seed):
     both(cpu_backend(), CPU, graph, seed)
 
 
+@pytest.mark.no_host_code
 @examples(8)
 @given(graphs(size_limit=300), st.integers(0, 99))
 def test_random_graphs_on_an_emulated_gpu(cuda_driver, graph, seed):

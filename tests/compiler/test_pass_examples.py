@@ -26,6 +26,8 @@ from hybridgpu.compiler.reference import evaluate
 from hybridgpu.compiler.stage_text import stage_text
 from hybridgpu.compiler.target import CPU, CUDA
 
+pytestmark = pytest.mark.no_host_code
+
 FOLDER = Path(__file__).parent / "passes"
 ARROW = "\n=>\n\n"
 

@@ -146,6 +146,7 @@ PLANS = [
 ]
 
 
+@pytest.mark.no_host_code
 @pytest.mark.parametrize(("before", "shape", "kernel", "stride", "pad", "count", "form"), PLANS)
 def test_what_is_computed_in_windows(before, shape, kernel, stride, pad, count, form):
     b = builder()
@@ -180,6 +181,7 @@ def put_back(draw):
     return kernel, draw(st.sampled_from([(), (2,), (2, 3)])), positions, stride, extent
 
 
+@pytest.mark.no_host_code
 @given(put_back(), st.sampled_from([f32, i64]))
 @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 def test_windows_that_are_put_back_are_a_view(case, dtype):

@@ -403,6 +403,7 @@ def test_limits_hold_for_both_operands_together(generous, target, limits, rule):
     assert {why for _, _, why, _ in program.refusals} == ({rule} if rule else set())
 
 
+@pytest.mark.no_host_code
 @pytest.mark.skipif(not has_nvrtc(), reason="NVRTC is not installed")
 @pytest.mark.parametrize(
     ("arch", "numeric"), by_architecture([("sm_75", "strict"), ("sm_90", "strict"), ("sm_120", "fast")])

@@ -72,6 +72,7 @@ def test_every_primitive_is_drawn():
     assert COVERED | set(LEFT_OUT) == set(TABLE)
 
 
+@pytest.mark.no_host_code
 @examples(150)
 @given(graphs(), st.integers(0, 99), st.booleans())
 def test_printed_and_simplified(graph, seed, specials):
@@ -128,6 +129,7 @@ def run_cuda(cuda_driver, target, graph, seed, specials, expanded=None):
     Oracle(expanded or graph, inputs).check(outputs, "CUDA")
 
 
+@pytest.mark.no_host_code
 @examples(15)
 @given(graphs(size_limit=300), st.integers(0, 99), st.booleans())
 def test_cuda_text_executed_on_the_cpu(cuda_driver, graph, seed, specials):
@@ -142,6 +144,7 @@ MACHINES = {
 }
 
 
+@pytest.mark.no_host_code
 @pytest.mark.long_table
 @pytest.mark.parametrize("machine", MACHINES)
 @examples(10)
@@ -195,6 +198,7 @@ def test_loops_in_cuda_text(cuda_driver, graph, seed, resident):
     run_cuda(cuda_driver, replace(CUDA, resident=resident), graph, seed, False, written_out(graph))
 
 
+@pytest.mark.no_host_code
 @examples(20)
 @given(loops(), st.integers(0, 99))
 def test_gradients_of_loops(graph, seed):
@@ -235,6 +239,7 @@ def test_the_oracle_accepts_the_declared_precision_and_refuses_errors(name):
             oracle.check(wrong, "planted")
 
 
+@pytest.mark.no_host_code
 @pytest.mark.parametrize("seed", range(3))
 def test_the_oracle_knows_overflows_that_rounding_explains(seed):
     """Of half precision: just beyond the largest number no disturbed evaluation may be infinite, and the right result is."""

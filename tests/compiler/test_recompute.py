@@ -14,6 +14,8 @@ from hybridgpu.compiler.program import KernelStep, Program
 from hybridgpu.compiler.target import CPU, CUDA, Target
 from hybridgpu.core.dtypes import f32
 
+pytestmark = pytest.mark.no_host_code
+
 TARGETS = pytest.mark.parametrize("target", [CPU, CUDA], ids=lambda t: t.name)
 N = 512
 ARRAY, ROW = 4 * N * N, 4 * N

@@ -326,6 +326,7 @@ def test_what_reads_the_updates_too_is_another_kernel(first, target):
     assert len(scatters) == 1 and len(program.kernels) > 1
 
 
+@pytest.mark.no_host_code
 @pytest.mark.parametrize("target", [CPU, CUDA], ids=lambda t: t.name)
 @pytest.mark.parametrize("name", APART)
 def test_why_what_follows_is_another_kernel(name, target):

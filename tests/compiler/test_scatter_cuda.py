@@ -48,6 +48,7 @@ def choice(program):
     return next(k.choice for k in program.kernels if k.kind == "scatter")
 
 
+@pytest.mark.no_host_code
 @pytest.mark.parametrize("dtype", [f32, f64, i8, u8, i32, i64], ids=lambda t: t.short)
 @pytest.mark.parametrize("case", SHAPES)
 def test_sums_have_the_bits_of_one_addition_after_the_other(case, dtype, cuda_driver):
@@ -81,6 +82,7 @@ SHARED_OUT = {
 }
 
 
+@pytest.mark.no_host_code
 @pytest.mark.parametrize("position", [i32, i64], ids=lambda t: t.short)
 @pytest.mark.parametrize("case", SHARED_OUT)
 def test_every_way_of_sharing_out(case, position, cuda_driver):
@@ -95,6 +97,7 @@ def test_every_way_of_sharing_out(case, position, cuda_driver):
     assert launch.report.global_read + launch.report.global_written == program.bytes_moved
 
 
+@pytest.mark.no_host_code
 @settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(st.data())
 def test_along_an_axis(cuda_driver, data):
@@ -154,6 +157,7 @@ def test_any_shape_in_any_form(cuda_driver, data):
         assert launch.read == step.bytes_read - step_choice.get("scanned", 0)
 
 
+@pytest.mark.no_host_code
 @pytest.mark.parametrize("rows", [1, 3, 7, 11, 12, 40, 120])
 def test_a_block_looks_through_the_updates_of_its_rows_alone(rows, cuda_driver, monkeypatch):
     """Ten examples with twelve rows each: blocks have part of one's rows, or those of several."""
@@ -202,6 +206,7 @@ IN_PARTS = {
 }
 
 
+@pytest.mark.no_host_code
 @pytest.mark.parametrize("dtype", [f32, i64], ids=lambda t: t.short)
 @pytest.mark.parametrize("case", IN_PARTS)
 def test_few_rows_are_summed_in_parts(case, dtype, cuda_driver):
@@ -361,6 +366,7 @@ def test_gradients_have_the_bits_of_the_host(name, cuda_driver, compiler):
 # -- what follows
 
 
+@pytest.mark.no_host_code
 @pytest.mark.parametrize("dtype", [f32, f64, i32, i8], ids=lambda t: t.short)
 @pytest.mark.parametrize("name", FOLLOWS)
 def test_what_follows_is_computed_by_the_blocks_that_own_the_rows(name, dtype, cuda_driver):
@@ -421,6 +427,7 @@ def test_what_follows_a_sum_of_halves_has_it_rounded(dtype, cuda_driver):
     np.testing.assert_array_equal(got.astype(np.float32), [[0] * 4, [-1024] * 4])
 
 
+@pytest.mark.no_host_code
 @pytest.mark.parametrize("case", SHARED_OUT)
 def test_what_follows_in_every_way_of_sharing_out(case, cuda_driver):
     shape, where, axis, extent, machine = SHARED_OUT[case]

@@ -14,6 +14,8 @@ from hybridgpu.compiler.program import LibraryStep
 from hybridgpu.compiler.select import select
 from hybridgpu.compiler.target import CPU, CUDA
 
+pytestmark = pytest.mark.no_host_code
+
 FAST = CUDA.with_numeric("fast")
 
 

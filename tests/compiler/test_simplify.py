@@ -24,6 +24,8 @@ from hybridgpu.compiler.primitives.custom_gradient import GRADIENT_RULES
 from hybridgpu.compiler.reference import evaluate
 from hybridgpu.core.dtypes import bool_, f16, f32, f64, i32
 
+pytestmark = pytest.mark.no_host_code
+
 F, H, N, U, B = "f32[4,9]", "f16[4,9]", "i32[4,9]", "u8[4,9]", "bool[4,9]"
 NAN, INF = float("nan"), float("inf")
 #: (what, input types, build, printed lines afterwards; "" for none: the result is an input)

@@ -44,6 +44,7 @@ def test_values(target, count, axis, function, compiler, cuda_driver):
     np.testing.assert_allclose(outputs[0], evaluate(graph, inputs)[0], rtol=1e-6)
 
 
+@pytest.mark.no_host_code
 @pytest.mark.long_table
 @TARGETS
 @pytest.mark.parametrize("count", [100, 400, 1600])
@@ -55,6 +56,7 @@ def test_texts_do_not_grow_with_the_number_of_operands(target, count):
     assert program.bytes_moved <= program.bytes_min * (2 if target is CPU or count == 100 else 3)
 
 
+@pytest.mark.no_host_code
 @TARGETS
 def test_steps_of_neighbours_share_a_text(target):
     b = builder()

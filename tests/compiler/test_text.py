@@ -11,6 +11,8 @@ from hybridgpu.compiler.ir.parse import ParseError, parse_graph
 from hybridgpu.compiler.ir.verify import VerifyError, verify
 from hybridgpu.compiler.primitives import TABLE, builder
 
+pytestmark = pytest.mark.no_host_code
+
 MALFORMED = [
     ("", "line 1: expected 'graph NAME"),
     ("graph g x: f32[2] -> (x)", "line 1: expected 'graph NAME"),

@@ -17,6 +17,8 @@ from hybridgpu.compiler.program import LibraryStep
 from hybridgpu.compiler.reference import evaluate
 from hybridgpu.compiler.target import CPU, CUDA
 
+pytestmark = pytest.mark.no_host_code
+
 MATRICES = ("f32[4,5]", "f32[5,6]")
 BATCH = ("f32[3,4,5]", "f32[3,5,6]")
 CUBES = ("f32[4,4,4]", "f32[4,4,4]")

@@ -72,6 +72,7 @@ def test_rows_are_read_once(make, shape, compiler):
     assert len(program.steps) == 3
 
 
+@pytest.mark.no_host_code
 @pytest.mark.parametrize(("make", "shape"), CASES, ids=lambda v: getattr(v, "__name__", None) or str(v))
 def test_rows_are_read_once_on_cuda(make, shape, cuda_driver):
     program = check_cuda(cuda_driver, graph_of(make, shape))
@@ -152,6 +153,7 @@ def test_rows_of_several_levels(seed, compiler):
     check(levels(seed), 1e-4)
 
 
+@pytest.mark.no_host_code
 @pytest.mark.parametrize("seed", range(16, 26))
 def test_rows_of_several_levels_on_cuda(seed, cuda_driver):
     check_cuda(cuda_driver, levels(seed))

@@ -256,7 +256,8 @@ def _choose_compiler(request, monkeypatch):
     The C++ compiler does not optimise, but where a test is marked ``as_shipped``, ``optimised`` in the second job, and
     everywhere with ``pytest --as-shipped``. The flags are part of every key, so that neither code is taken for the other.
     """
-    from hybridgpu.backends.cpu.backend import cpu_backend
+    from hybridgpu.backends.cpu import backend as module
+    from hybridgpu.backends.cpu.toolchain import find_toolchain
 
     option, marked = request.config.option, request.node.get_closest_marker
     if marked("interpreted") and not (option.second or option.as_shipped):
@@ -264,10 +265,16 @@ def _choose_compiler(request, monkeypatch):
     if marked("no_host_code"):
         request.getfixturevalue("_no_host_code")
         return
+
+    def find(store):
+        found = find_toolchain(store)
+        return found and _quick(found)
+
     shipped = option.as_shipped or marked("as_shipped") or (option.second and marked("optimised"))
-    backend = None if shipped else cpu_backend()
+    backend, find = module.cpu_backend(), find_toolchain if shipped else find
+    monkeypatch.setattr(module, "find_toolchain", find)  # for tests with a store of their own
     if backend is not None:
-        monkeypatch.setattr(backend, "toolchain", _quick(backend.toolchain))
+        monkeypatch.setattr(backend, "toolchain", find(backend.store))
 
 
 @pytest.fixture

@@ -199,11 +199,24 @@ def _recompute_inputs(state: State, node: Node) -> RecomputeInputs | None:
 
 
 def _read_by_windows(group: Group, node: Node) -> bool:
-    """True if loops over windows read ``node``: each element once for each window that it lies in."""
+    """True if loops over windows read ``node``: each element once for each window that it lies in.
+
+    Windows are reduced, or written where they overlap.
+    """
     if group.contraction is not None or any(all_vars(i) != set(group.vars) for i in group.reads[node]):
         return False
     reduced = set(group.reduced)
-    return any(reduced & e.vars and e.vars - reduced for i in group.reads[node] for e in i)
+    places = [e for i in group.reads[node] for e in i]
+    if not reduced:
+        return any(map(_repeats_places, places))
+    return any(reduced & e.vars and e.vars - reduced for e in places)
+
+
+def _repeats_places(e: Expr) -> bool:
+    """True if ``e``, a sum of parts of the index, has fewer values than these together."""
+    extents = [nominal(atom.high) - nominal(atom.low) + 1 for atom, _ in e.terms]
+    values = 1 + sum(abs(factor) * (extent - 1) for extent, (_, factor) in zip(extents, e.terms, strict=True))
+    return prod(extents) > values
 
 
 def _record_refusals(state: State, node: Node, readers: list[Group], rule: str, reason: str) -> None:

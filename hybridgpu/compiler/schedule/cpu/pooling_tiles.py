@@ -99,11 +99,15 @@ def lane_utilization(group: Group, node: Node, index: Index) -> float:
     """The part of vectors' lanes that loops over windows of ``group`` use where they compute ``node`` at ``index``.
 
     Lanes are neighbouring windows, of several rows in a tile, or neighbours in a row of a window where windows are few or
-    far apart. A rest that is small compared with whole vectors does not count.
+    far apart. Where windows are written rather than reduced, they are neighbours along the innermost axis, such as the
+    columns of a window. A rest that is small compared with whole vectors does not count.
     """
     rows, offset = group.rows, linearize(index, node.shape)
-    if not group.reduced or not rows:
+    if not rows:
         return 1.0
+    if not group.reduced:
+        columns = (atom for e in reversed(index) for atom, _ in e.terms if rows[-1] in Expr(((atom, 1),)).vars)
+        return _utilization(next((nominal(a.high) - nominal(a.low) + 1 for a in columns), nominal(rows[-1].extent)))
     lanes, step, run = rows[-1].extent, offset.coefficient(rows[-1]), 1
     for v in reversed(group.reduced):
         run *= v.extent if offset.coefficient(v) == run else 1
@@ -112,6 +116,10 @@ def lane_utilization(group: Group, node: Node, index: Index) -> float:
     elif step == group.reduced[-1].extent:
         for v in rows[-2:0:-1]:
             lanes *= v.extent if lanes * v.extent <= _MAX_LANES else 1
+    return _utilization(lanes)
+
+
+def _utilization(lanes: int) -> float:
     share = lanes / (lanes + -lanes % _VECTOR)
     return share if share < _FILLED else 1.0
 

@@ -135,6 +135,7 @@ class EmulatedDriver:
     def __init__(self, multiprocessors: int = 2, checked: bool = True, device: int = 0) -> None:
         # few multiprocessors: grids are smaller than the work, so that grid loops really loop
         self.multiprocessors, self.compiled, self.checked = multiprocessors, 0, checked
+        self.compiled_kernels: list[str] = []
         self.device = device
         self.modules: dict[str, Any] = {}
         self.sources: dict[str, str] = {}
@@ -156,6 +157,7 @@ class EmulatedDriver:
         for k in kernels:
             if k.name not in self.modules:
                 self.compiled += 1
+                self.compiled_kernels.append(k.name)
                 source = module_source([k])
                 self.sources[k.name] = source
                 folders, options = [str(kernels_folder())], NUMERIC[k.numeric]

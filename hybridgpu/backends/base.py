@@ -55,13 +55,14 @@ class BuildInfo:
     Attributes:
         seconds: wall time of compiling and loading.
         compiled: number of modules compiled now (0 when all came from the cache).
+        kernels: names of the kernels in them.
         detail: compiler and flags, for reports.
     """
 
-    __slots__ = ("compiled", "detail", "seconds")
+    __slots__ = ("compiled", "detail", "kernels", "seconds")
 
-    def __init__(self, seconds: float, compiled: int, detail: str) -> None:
-        self.seconds, self.compiled, self.detail = seconds, compiled, detail
+    def __init__(self, seconds: float, compiled: int, detail: str, kernels: tuple[str, ...] = ()) -> None:
+        self.seconds, self.compiled, self.detail, self.kernels = seconds, compiled, detail, kernels
 
 
 class Loaded(Protocol):

@@ -535,7 +535,7 @@ def _record(made: Compiled, name: str, types: Sequence[TensorType], reason: str)
     program = made.program
     kernels = sum(not isinstance(s, LibraryStep) for s in program.steps) if program else 0
     signature = ", ".join(repr(t) for t in types[:3]) + (f" … {len(types)} inputs" if len(types) > 3 else "")
-    modules = made.loaded.info.compiled if program else 0
+    info = made.loaded.info if program else None
     record(
         CompileEvent(
             name,
@@ -543,10 +543,11 @@ def _record(made: Compiled, name: str, types: Sequence[TensorType], reason: str)
             program.target if program else "reference",
             reason,
             kernels,
-            modules,
+            info.compiled if info else 0,
             made.cache,
             made.seconds,
             program.numeric if program else "strict",
+            info.kernels if info else (),
         ),
         made,
     )

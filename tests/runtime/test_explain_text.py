@@ -140,6 +140,35 @@ def test_the_report_without_a_compiler():
     assert meaning == "for NumPy: no compiler ran; NumPy runs the graph operator by operator"
 
 
+def test_the_report_names_what_was_compiled(compiler, own_cache):
+    """Kernels that another program, or the cache, has are not among it."""
+
+    class Chain(gluon.HybridBlock):
+        def __init__(self, steps):
+            super().__init__()
+            self.steps = steps
+
+        def hybrid_forward(self, F, x):
+            return [F.sum(F.slice_axis(x, axis=1, begin=0, end=n) ** n, axis=1) for n in range(2, self.steps)]
+
+    def named(steps):
+        net = Chain(steps)
+        net.hybridize()
+        net(nd.ones((3, 40)))
+        event = compile_report().events[-1]
+        kernels = [k.name for k in net.explain(nd.ones((3, 40))).kernels]
+        return kernels, event.compiled_kernels, str(CompileReport([event])).splitlines()
+
+    own_cache()
+    first, compiled, lines = named(16)
+    assert len(first) == 14 and sorted(compiled) == sorted(first)
+    assert lines[2] == f"    {', '.join(compiled[:8])} and 6 more"
+    more, added, lines = named(17)
+    assert set(more) - set(first) <= set(added) < set(more), "units of the kernels that are new"
+    own_cache()
+    assert set(named(5)[1]) == set(named(5)[0])
+
+
 def test_parts_of_a_join_are_said_to_be_of_the_join(compiler):
     """Not of the convolution behind it, which asks for the copy."""
 

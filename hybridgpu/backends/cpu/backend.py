@@ -11,6 +11,7 @@ import ctypes
 import errno
 import hashlib
 import os
+import re
 import time
 import weakref
 from array import array as c_array
@@ -50,6 +51,7 @@ __all__ = ["CpuBackend", "CpuProgram", "address_of"]
 _NUMBER, _POINTER = "q", "Q" if ctypes.sizeof(ctypes.c_void_p) == 8 else "I"
 _KEEP_GIL_BELOW = 50_000  # bytes moved: a call so short is over before another thread could start
 
+_DEFINED = re.compile(r"^HG_KERNEL (\w+)\(.*\{$", re.MULTILINE)  #: the name of a kernel that a unit contains
 _KEPT_ARENAS = 256 << 20  # bytes that wait for the next call of their program
 
 
@@ -258,13 +260,16 @@ class CpuBackend:
         identity = f"{self.toolchain.key}\0{program.numeric}\0{program.source}"
         return hashlib.sha256(identity.encode()).hexdigest()
 
-    def _library(self, program: Program, prestarted: Sequence[PrestartedCompiler] = ()) -> tuple[ctypes.CDLL, int]:
-        """The program's compiled code, and how many modules were compiled for it now.
+    def _library(
+        self, program: Program, prestarted: Sequence[PrestartedCompiler] = ()
+    ) -> tuple[ctypes.CDLL, tuple[int, tuple[str, ...]]]:
+        """The program's compiled code, how many modules were compiled for it now, and the kernels in them.
 
         A prelude that has to be compiled as well is compiled at the same time, since it will be wanted next.
         """
         key = self._library_key(program)
         compiled = 0
+        kernels: tuple[str, ...] = ()
         held = self._loaded.get(key)
         if held is None:
             path = self.store.path("so", key)
@@ -275,22 +280,33 @@ class CpuBackend:
                     self.store.forget("so", key)
             if held is None:
                 pool = self._pool.preparing() if program.has_chunks else nullcontext()
+                kernels = self._missing_kernels(program)
                 with pool, self._compiling(program.prelude) as prelude:
                     code = self.toolchain.compile(program.source, program.numeric, self.store, prestarted)
-                compiled = 1 + (prelude.result() if prelude is not None else 0)
+                of_prelude = (0, ()) if prelude is None else prelude.result()
+                compiled, kernels = 1 + of_prelude[0], kernels + of_prelude[1]
                 held = self._kept_and_opened(key, code)
             self._loaded[key] = held
-        return held, compiled
+        return held, (compiled, kernels)
 
-    def _compiling(self, prelude: Program | None) -> AbstractContextManager[ThreadCall[int] | None]:
-        """The compilation of a prelude in another thread, which gives how many modules it was."""
+    def _missing_kernels(self, program: Program) -> tuple[str, ...]:
+        """Names of the program's kernels whose machine code is not kept."""
+        from .compile import missing_units
+
+        units = missing_units(self.toolchain, program.source, program.numeric, self.store)
+        return tuple(name for unit in units for name in _DEFINED.findall(unit))
+
+    def _compiling(
+        self, prelude: Program | None
+    ) -> AbstractContextManager[ThreadCall[tuple[int, tuple[str, ...]]] | None]:
+        """The compilation of a prelude in another thread, which gives how many modules it was, and the kernels in them."""
         if prelude is None or not prelude.segments or this_thread.background:
             return nullcontext()
 
-        def count() -> int:
+        def count() -> tuple[int, tuple[str, ...]]:
             with suppress(Exception):  # what goes wrong shows when it is loaded
                 return self._library(prelude)[1]
-            return 0
+            return 0, ()
 
         return ThreadCall(count)
 
@@ -319,18 +335,20 @@ class CpuBackend:
 
     def _load(self, program: Program, prewarmed: Sequence[PrestartedCompiler] = ()) -> CpuProgram:
         start = time.perf_counter()
-        library, compiled = self._library(program, prewarmed) if program.segments else (None, 0)
+        library, (compiled, kernels) = self._library(program, prewarmed) if program.segments else (None, (0, ()))
         if library is not None and type(library) is not (opener := _opener(program)):  # as another program opened it
             library = opener(library._name, handle=library._handle)
         if library is not None and program.has_chunks:
             self._pool.serve(library)
-        info = BuildInfo(time.perf_counter() - start, compiled, " ".join(self.toolchain.command))
+        info = BuildInfo(time.perf_counter() - start, compiled, " ".join(self.toolchain.command), kernels)
         bodies = {
             k: self._load(s.body)
             for k, s in enumerate(program.steps)
             if isinstance(s, LibraryStep) and s.body is not None
         }
-        info.compiled += sum(p.info.compiled for p in bodies.values())
+        for body in bodies.values():
+            info.compiled += body.info.compiled
+            info.kernels += body.info.kernels
         return CpuProgram(program, library, info, bodies)
 
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from .prestarted_compiler import PrestartedCompiler
     from .toolchain import Toolchain
 
-__all__ = ["CompileError", "compile_source", "cpu_count", "probe", "start"]
+__all__ = ["CompileError", "compile_source", "cpu_count", "missing_units", "probe", "start"]
 
 
 class CompileError(RuntimeError):
@@ -84,7 +84,7 @@ def compile_source(
             out = folder / "unit.so"
             start = [*toolchain.command, *toolchain.mode_flags(numeric), f"-I{kernels_folder()}"]
             objects = [folder / f"{k}.o" for k in range(len(units))]
-            keys = [toolchain.unit_key(numeric, unit) for unit in units[:-1]] if len(units) > 2 else []
+            keys = _keys(toolchain, numeric, units)
             missing = [k for k, o in enumerate(objects) if k >= len(keys) or not _fetched(store, keys[k], o)]
             ready = dict(zip(missing, prestarted, strict=False))
             for k, compiler in ready.items():
@@ -119,6 +119,18 @@ def compile_source(
         raise NotBuiltError(f"the C++ compiler has no place to work in: {folder.parent}: {problem}")
     errors = failed.stderr.strip() or f"it ended with code {failed.returncode} and said nothing; was memory short?"
     raise CompileError(" ".join(toolchain.command), source, errors)
+
+
+def missing_units(toolchain: Toolchain, source: str, numeric: str, store: Store) -> list[str]:
+    """The units of ``source`` that :func:`compile_source` compiles now."""
+    units = source.split(END_OF_UNIT)
+    kept = [store.path("o", key) is not None for key in _keys(toolchain, numeric, units)]
+    return [unit for k, unit in enumerate(units) if k >= len(kept) or not kept[k]]
+
+
+def _keys(toolchain: Toolchain, numeric: str, units: Sequence[str]) -> list[str]:
+    """Those of the units whose machine code is kept."""
+    return [toolchain.unit_key(numeric, unit) for unit in units[:-1]] if len(units) > 2 else []
 
 
 def _no_room(folder: Path) -> str:

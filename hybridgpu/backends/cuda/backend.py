@@ -361,13 +361,14 @@ class CudaBackend:
         return False  # threads do not help NVRTC
 
     def load(self, program: Program, prewarmed: Any = None) -> CudaProgram:
-        start, before = time.perf_counter(), self.driver.compiled
+        start, before, known = time.perf_counter(), self.driver.compiled, len(self.driver.compiled_kernels)
         info = BuildInfo(0.0, 0, self.driver.identity)
         try:
             loaded = self._loaded(program, info)
         except Exception as e:
             loaded = retry_after_oom(e, self._loaded, program, info)
         info.seconds, info.compiled = time.perf_counter() - start, self.driver.compiled - before
+        info.kernels = tuple(self.driver.compiled_kernels[known:])
         return loaded
 
     def _loaded(self, program: Program, info: BuildInfo) -> CudaProgram:

@@ -61,6 +61,7 @@ class CupyDriver:
         self.constants = known(self.gpu, store).values
         self.identity = f"nvrtc {compiler_version()} {self.arch} {OPTIONS} {NUMERIC} {rules_hash()}"
         self.compiled = 0
+        self.compiled_kernels: list[str] = []
         self._functions: dict[str, Any] = {}
         self._modules: dict[str, Any] = {}
         self._captures = Captures()
@@ -114,6 +115,7 @@ class CupyDriver:
         (numeric,) = {k.numeric for k in kernels}  # they are those of one program
         code, _ = compile_cubin(source, self.arch, numeric)
         self.compiled += 1
+        self.compiled_kernels += [k.name for k in kernels]
         identity = f"{self.identity}\0{kernels_hash(self._store)}\0{numeric}\0{source}"
         entry = hashlib.sha256(identity.encode()).hexdigest()
         self._store.put("cubin", entry, code)

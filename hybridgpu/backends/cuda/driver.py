@@ -119,6 +119,7 @@ class Driver(Protocol):
         multiprocessors: number of them, for grid sizes.
         identity: compiler and architecture, part of cache keys.
         compiled: modules compiled so far (not found in a cache).
+        compiled_kernels: names of the kernels in them.
         cooperative: kernels may be started whose blocks all live at once.
         limits: constants of :class:`~...compiler.devices.gpu.GpuConstants` -> the most that the device has of it, which may
             be less than others of its architecture have, or of the one that kernels are compiled for.
@@ -129,6 +130,7 @@ class Driver(Protocol):
     multiprocessors: int
     identity: str
     compiled: int
+    compiled_kernels: list[str]
     cooperative: bool
     limits: Mapping[str, int]
     constants: Mapping[str, float]

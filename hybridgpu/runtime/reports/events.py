@@ -42,6 +42,7 @@ class CompileEvent:
             is made, which is an event of its own when it is there; else 'none'.
         seconds: wall time.
         numeric: 'strict' or 'fast'; NumPy, where there is no compiler, is strict.
+        compiled_kernels: names of the kernels in the compiled modules, which no cache had.
     """
 
     name: str
@@ -53,6 +54,7 @@ class CompileEvent:
     cache: str
     seconds: float
     numeric: str = "strict"
+    compiled_kernels: tuple[str, ...] = ()
 
     @property
     def mode(self) -> str:
@@ -93,6 +95,9 @@ class CompileReport:
                 f"  {e.name:<{wide}} {e.signature:<{wider}} {counted(e.kernels, 'kernel'):>11}  {source:<12} "
                 f"{e.seconds * 1e3:7.1f} ms{e.mode}  {e.reason}"
             )
+            if e.compiled_kernels:
+                named, more = ", ".join(e.compiled_kernels[:_NAMED]), len(e.compiled_kernels) - _NAMED
+                lines.append(f"    {named}{f' and {more} more' if more > 0 else ''}")
         ways = set(map(_origin_of, self.events))
         lines += [f"{_SOURCES[way]}: {text}" for way, text in _MEANINGS.items() if way in ways]
         return "\n".join(lines)
@@ -112,6 +117,7 @@ _MEANINGS = {
     "none": "its kernels were known, in this process or on disk, so no compiler ran; the time went into planning it",
     "numpy": "no compiler ran; NumPy runs the graph operator by operator",
 }
+_NAMED = 8  #: compiled kernels of an event that a report names
 _report = CompileReport()
 
 

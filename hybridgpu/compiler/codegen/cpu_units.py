@@ -8,8 +8,8 @@ these are hundreds, the address of an array of pointers).
 
 Compilers can be given several units at the same time. Few kernels make one unit with their entries, or two where
 that saves more than reading the headers twice takes. Many are dealt out to several units, and the entries are the last
-one: tables of steps, which a loop goes through (``kernels/steps_cpu.h``), since hundreds of calls take g++ three times as
-long. There a kernel's unit follows from its name, so that another program of mostly the same kernels has mostly the same
+one: tables of steps, which a loop goes through (``kernels/steps_cpu.h``), since hundreds of calls take g++
+longer. There a kernel's unit follows from its name, so that another program of mostly the same kernels has mostly the same
 units, which are kept. Kernels that share the functions that take longest are in one unit.
 """
 

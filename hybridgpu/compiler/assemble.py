@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, replace
 from itertools import accumulate
+from math import trunc
 from operator import mul
 from typing import TYPE_CHECKING
 
@@ -20,7 +21,7 @@ from .passes.memory.buffer_donation import donate_buffers
 from .passes.memory.step_order import StepBuffers, order_steps
 from .primitives.views import RESHAPES, strip_views
 from .program import Buffer, KernelInfo, KernelStep, LibraryStep, Program, Refusal
-from .schedule.cpu.chunks import CHUNK_ROWS, chunk_size, one_thread_seconds
+from .schedule.cpu.chunks import CHUNK_ROWS, chunk_size, either, one_thread_seconds
 from .schedule.in_place import apply_in_place
 from .schedule.kernel import Kernel
 from .schedule.schedule_groups import Scheduled
@@ -170,7 +171,7 @@ class _ProgramBuilder:
         operators = list(dict.fromkeys(_origin(m) for m in kernel.members))
         chunk = chunk_size(kernel, self._target)
         if kernel.most_chunks:
-            kernel.runtime_args.named(CHUNK_ROWS, chunk or max(1, kernel.extents[0]))
+            kernel.runtime_args.named(CHUNK_ROWS, either(chunk, max(1, kernel.extents[0])))
         number = self._number(kernel, operators)
         first, choice = self.kernels[number], kernel.choice.report()
         bound = [self.where[n] for n in (*use.inputs, *use.outputs)]
@@ -190,8 +191,8 @@ class _ProgramBuilder:
                 choice=None if choice == first.choice else choice,
                 chunk=chunk,
                 in_chunks=not kernel.most_chunks
-                and (chunk > 0 or (kernel.chunk_multiple > 0 and worth_argument(kernel.extents[0]))),
-                nanoseconds=int(one_thread_seconds(kernel, self._target) * 1e9),
+                and ((kernel.chunk_multiple > 0 and worth_argument(kernel.extents[0])) or chunk > 0),
+                nanoseconds=trunc(one_thread_seconds(kernel, self._target) * 1e9),
             )
         )
 

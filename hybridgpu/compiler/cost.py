@@ -21,9 +21,11 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from ..core.dtypes import f32
+from .ir.computed import computed
 
 if TYPE_CHECKING:
     from ..core.dtypes import DType
+    from .devices.cpu import CpuConstants
     from .devices.gpu import GpuConstants
     from .ir.graph import Node
     from .target import Target
@@ -89,6 +91,11 @@ def cpu_kernel_seconds(target: Target, nbytes: float, nodes: Iterable[Node]) -> 
             products += node_operations(node)
         else:
             operations += node_operations(node)
+    return _slower(cpu, nbytes, operations, products)
+
+
+@computed
+def _slower(cpu: CpuConstants, nbytes: float, operations: int, products: int) -> float:
     arithmetic = operations * cpu.long_op_seconds + products * cpu.product_op_seconds
     return max(nbytes * cpu.seconds_a_byte(nbytes), arithmetic)
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from .ir.dims import Dim, nominal
+from .ir.computed import computed
+from .ir.dims import Scope, nominal
 from .ir.types import TensorType, tensor_type
 
 __all__ = [
@@ -18,8 +19,8 @@ __all__ = [
     "bucket_scale",
     "length_bucket",
     "next_power_of_two",
+    "nominal_types",
     "symbolic_type",
-    "with_all_dims",
     "with_dims",
     "worth_argument",
 ]
@@ -39,6 +40,7 @@ def worth_argument(extent: int) -> bool:
     return nominal(extent) >= MIN_DYNAMIC_EXTENT
 
 
+@computed
 def next_power_of_two(extent: int) -> int:
     """The least power of two that is no less: arrays of so many elements serve a class of lengths."""
     return 1 << max(extent - 1, 0).bit_length()
@@ -85,13 +87,13 @@ def length_bucket(terms: int, least: int = 64) -> int:
     return 1 << (bits + bits % 2)
 
 
-def symbolic_type(plain: TensorType, first: TensorType) -> TensorType:
+def symbolic_type(plain: TensorType, first: TensorType, scope: Scope) -> TensorType:
     """A type whose axes are dimensions where it differs from that of the ``first`` signature, see ir/dims.py."""
-    return plain if plain is first else tensor_type(with_dims(plain.shape, first.shape), plain.dtype)
+    return plain if plain is first else tensor_type(with_dims(plain.shape, first.shape, scope), plain.dtype)
 
 
-def with_all_dims(types: Sequence[TensorType]) -> list[TensorType]:
-    """Types whose extents are all dimensions, for programs that serve any size; extents of 0 and 1 are none.
+def nominal_types(types: Sequence[TensorType]) -> list[TensorType]:
+    """Types whose extents are the nominal ones of dimensions, for programs that serve any size; extents of 0 and 1 stay.
 
     Equal extents are one dimension: an operator mostly asks that they are equal. Nominal extents are odd, since a multiple of 16
     would be a literal.
@@ -102,21 +104,18 @@ def with_all_dims(types: Sequence[TensorType]) -> list[TensorType]:
         while found in nominals.values() or found == extent:
             found -= 2
         nominals[extent] = found
-    return [
-        tensor_type(tuple(Dim(n, nominals[n]) if n > 1 else n for n in t.shape), t.dtype) if t.shape else t
-        for t in types
-    ]
+    return [tensor_type(tuple(nominals.get(n, n) for n in t.shape), t.dtype) for t in types]
 
 
-def with_dims(shape: Sequence[int], first: Sequence[int]) -> tuple[int, ...]:
-    """``shape`` with the axes as dimensions that were of another extent at first.
+def with_dims(shape: Sequence[int], first: Sequence[int], scope: Scope) -> tuple[int, ...]:
+    """``shape`` with the axes as dimensions of ``scope`` that were of another extent at first.
 
     Extents of 0 and 1 are none: their loops vanish, and what is the same along such an axis is stored once.
     """
     if len(shape) != len(first):
         return tuple(shape)
     return tuple(
-        Dim(n, _nominal_extent(n, at_first)) if n != at_first and n > 1 else n
+        scope.dim(n, _nominal_extent(n, at_first)) if n != at_first and n > 1 else n
         for n, at_first in zip(shape, first, strict=True)
     )
 
@@ -128,5 +127,4 @@ def _nominal_extent(n: int, first: int) -> int:
     example. An extent so short that its loops are literals decides for none.
     """
     usual = first if first >= _MIN_NOMINAL else _SMALLEST_BUCKET
-    found = usual if n <= _MAX_GROWTH * max(usual, _SMALLEST_BUCKET) else bucket(n)
-    return found if found != n else n + 1  # equal numbers would be taken for ones that do not change
+    return usual if n <= _MAX_GROWTH * max(usual, _SMALLEST_BUCKET) else bucket(n)

@@ -37,7 +37,7 @@ from .late_bindings import late
 from .ndarray import NDArray, in_place_recorded, refuse_in_place, wrap
 from .plan_source import plan_of
 from .plans import forget_plans, noting
-from .tape import DifferentiableGraph, FunctionCall, Pullback, running_average, tracked
+from .tape import DifferentiableGraph, FunctionCall, Pullback, SizedGraph, running_average, tracked
 from .versions import before_write, latest
 
 __all__ = ["apply", "apply_function", "first_target", "forget_graphs", "operator_graph", "zeros_like"]
@@ -54,15 +54,19 @@ def operator_graph(op: Operator, values: Values, types: Sequence[TensorType], tr
     key = (op, values.key, tuple(types), training, is_np_shape())
     found = _graphs.get(key)
     if found is None:
-        b = builder(training)
-        b.prov = Provenance(op.name, "")  # what errors name
-        nodes = [b.input(t, n) for t, n in zip(types, op.input_names(values, len(types)), strict=False)]
-        graph = b.finish(op.build(b, values, cast_inputs(b, op, values, nodes)), op.name.strip("_"))
+        graph = _lowered(op, values, types, training)
         draws = bool(graph.inputs) and graph.inputs[-1].params["name"] == RANDOM_STATE
         if len(_graphs) >= _LIMIT:
             _graphs.clear()
         found = _graphs[key] = (graph, draws)
     return found
+
+
+def _lowered(op: Operator, values: Values, types: Sequence[TensorType], training: bool) -> Graph:
+    b = builder(training)
+    b.prov = Provenance(op.name, "")  # what errors name
+    nodes = [b.input(t, n) for t, n in zip(types, op.input_names(values, len(types)), strict=False)]
+    return b.finish(op.build(b, values, cast_inputs(b, op, values, nodes)), op.name.strip("_"))
 
 
 def apply_function(op: Operator, spelled: str, call: Bound) -> Any:
@@ -215,11 +219,13 @@ def apply(
                 _functions.clear()
             with _named(op, values, inputs):
                 graph, draws = operator_graph(op, values, [x._type.tensor for x in inputs], training)
+            types = [x._type.tensor for x in inputs]
 
             def lower(types: Sequence[TensorType]) -> Graph:
-                return operator_graph(op, values, types, training)[0]
+                return _lowered(op, values, types, training)
 
-            function = _functions[key] = DifferentiableGraph(graph, draws, lower)
+            sized = SizedGraph(types, lower, (*key[:4], active()))
+            function = _functions[key] = DifferentiableGraph(graph, draws, sized)
         try:
             if function.draws:
                 from ..core.rng import next_state

@@ -18,9 +18,10 @@ from ..compiler.primitives import builder
 from ..core.dtypes import DType
 from ..ops.dynamic_attributes import DynamicSlot, DynamicValues, as_stored
 from ..ops.params import Values
-from ..ops.precision import cast_inputs
+from ..ops.precision import active, cast_inputs
 from ..ops.record import Operator
-from .tape import DifferentiableGraph
+from ..util import is_np_shape
+from .tape import DifferentiableGraph, SizedGraph
 
 __all__ = ["DynamicCall", "dynamic_call", "dynamic_key"]
 
@@ -58,10 +59,12 @@ def dynamic_call(op: Operator, values: Values, types: Sequence[TensorType], trai
     graph, slots, numbers = _lowered(op, values, types, training)
     draws = graph.inputs[-1].params["name"] == RANDOM_STATE
 
-    def lower(given: Sequence[TensorType]) -> Graph:
-        return _lowered(op, values, given[: len(types)], training)[0]
+    def lower(types: Sequence[TensorType]) -> Graph:
+        return _lowered(op, values, types, training)[0]
 
-    return DynamicCall(DifferentiableGraph(graph, draws, lower), tuple(zip(slots, numbers, strict=True)))
+    key = op, "dynamic", dynamic_key(op, values), training, is_np_shape(), active()
+    function = DifferentiableGraph(graph, draws, SizedGraph(types, lower, key))
+    return DynamicCall(function, tuple(zip(slots, numbers, strict=True)))
 
 
 def _lowered(

@@ -9,13 +9,11 @@ machine is, on what else a program computes, or on what lies in the cache.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 from ..backends.devices import HostDevice
 from ..backends.library import as_function
 from ..compiler.interpreter_cost import KernelKind, kernel_kind
-from ..compiler.ir.dims import symbolic_dims
 from ..compiler.passes.canonicalize.simplify import simplify
 from ..compiler.reference import Interpreter
 from ..core.settings import eager_kernels
@@ -36,13 +34,13 @@ def runners(functions: Sequence[DifferentiableGraph], device: Device) -> list[Ca
     """
     simple = [simplify(f.graph) for f in functions]
     kinds = [_kernel_kind(g, device) for g in simple]
-    wanted: dict[int, Graph] = {}
-    with symbolic_dims() if KernelKind.ANY_SIZE in kinds else nullcontext():
-        for k, (f, kind) in enumerate(zip(functions, kinds, strict=True)):
-            graph = f.sized_graph() if kind is KernelKind.ANY_SIZE else f.graph
-            if kind is not KernelKind.NONE and graph is not None:
-                wanted[k] = graph
-        kernels = late.eager_kernels(list(wanted.values()), device) if wanted else []
+    wanted = [
+        k
+        for k, (f, kind) in enumerate(zip(functions, kinds, strict=True))
+        if kind is KernelKind.ONE_SIZE or (kind is KernelKind.ANY_SIZE and f.sized is not None)
+    ]
+    asked = [(functions[k], kinds[k] is KernelKind.ANY_SIZE) for k in wanted]
+    kernels = late.eager_kernels(asked, device) if asked else []
     found = {k: kernel for k, kernel in zip(wanted, kernels, strict=True) if kernel is not None}
     hook = as_function(device.library, device.xp)
     return [found.get(k) or Interpreter(g, device.xp, special=hook) for k, g in enumerate(simple)]

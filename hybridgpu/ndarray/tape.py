@@ -11,16 +11,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from operator import mul
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..backends.device_errors import call_with_retry, raise_translated, retry_after_oom
 from ..backends.devices import Device, device_of
 from ..backends.write_tracking import assign, notify_write
 from ..base import MXNetError
-from ..compiler.ir.graph import RANDOM_STATE, Graph
+from ..compiler.ir.graph import Graph
 from ..compiler.ir.types import TensorType
 from ..compiler.passes.differentiate import differentiate
-from ..compiler.size_buckets import with_all_dims
 from ..context import Context
 from ..core.autograd_state import GradientInfo, history, state
 from .device_scope import zeros_on
@@ -33,6 +32,7 @@ __all__ = [
     "FunctionCall",
     "Node",
     "Pullback",
+    "SizedGraph",
     "StatefulCall",
     "prepare_all",
     "record_call",
@@ -48,7 +48,6 @@ NOT_RECORDED = (
 
 #: an array that takes a value, and how much of the old one stays; see :func:`running_average`
 Pending = tuple[Any, Any, float]
-Lower = Callable[[Sequence[TensorType]], Graph]
 
 
 def tracked(inputs: Sequence[NDArray]) -> bool:
@@ -128,18 +127,32 @@ def running_average(target: Any, value: Any, keep: float) -> None:
         assign(target, value)
 
 
+class SizedGraph(NamedTuple):
+    """A graph for any sizes of an operator's inputs: with dimensions for their extents, all of a size bucket have the same
+    kernels.
+
+    Attributes:
+        types: of the operator's inputs; those of a derivative follow from them.
+        lower: makes the graph for other types in their place.
+        key: what the graph depends on besides.
+    """
+
+    types: Sequence[TensorType]
+    lower: Callable[[Sequence[TensorType]], Graph]
+    key: Any
+
+
 class DifferentiableGraph:
     """A graph that arrays are run through, with its derivatives, each made once.
 
     Args:
-        lower: makes the graph for other types of its inputs; None where nobody can.
+        sized: how it is made with dimensions for extents; None where nobody can.
     """
 
-    __slots__ = ("_derivatives", "_lower", "_runs", "_sized", "draws", "graph")
+    __slots__ = ("_derivatives", "_runs", "draws", "graph", "sized")
 
-    def __init__(self, graph: Graph, draws: bool, lower: Lower | None = None) -> None:
-        self.graph, self.draws, self._lower = graph, draws, lower
-        self._sized: Graph | None = None
+    def __init__(self, graph: Graph, draws: bool, sized: SizedGraph | None = None) -> None:
+        self.graph, self.draws, self.sized = graph, draws, sized
         self._runs: dict[Device, Callable[..., list[Any]]] = {}
         self._derivatives: dict[Any, tuple[DifferentiableGraph, tuple[int, ...], tuple[int | None, ...]]] = {}
 
@@ -163,17 +176,6 @@ class DifferentiableGraph:
             run = self._runs[device] = runners([self], device)[0]
         return run
 
-    def sized_graph(self) -> Graph | None:
-        """The graph with dimensions for its extents, of which all of a size bucket have the same kernels; to be called under
-        ``symbolic_dims``. None where there is none.
-        """
-        if self._sized is None and self._lower is not None:
-            inputs = [n.type for n in self.graph.inputs if n.params["name"] != RANDOM_STATE]
-            found = self._lower(with_all_dims(inputs))
-            if _extents(found) == _extents(self.graph):
-                self._sized = found
-        return self._sized
-
     @property
     def differentiated(self) -> bool:
         """Whether a derivative was asked for before."""
@@ -188,12 +190,16 @@ class DifferentiableGraph:
         if found is None:
             made = differentiate(self.graph, self.graph.outputs, given, wanted)
 
-            def lower(_: Sequence[TensorType]) -> Graph:
-                graph = self.sized_graph() or self.graph
-                return differentiate(graph, graph.outputs, given, wanted).graph
+            sized = None
+            if (of := self.sized) is not None:
 
+                def lower(types: Sequence[TensorType]) -> Graph:
+                    graph = of.lower(types)
+                    return differentiate(graph, graph.outputs, given, wanted).graph
+
+                sized = SizedGraph(of.types, lower, (of.key, *key))
             found = self._derivatives[key] = (
-                DifferentiableGraph(made.graph, made.uses_rng, lower if self._lower is not None else None),
+                DifferentiableGraph(made.graph, made.uses_rng, sized),
                 made.input_positions,
                 made.output_positions,
             )
@@ -206,11 +212,6 @@ def prepare_all(functions: Sequence[DifferentiableGraph], device: Device) -> Non
     with device.current():
         for f, run in zip(new, runners(new, device), strict=True):
             f._runs[device] = run
-
-
-def _extents(graph: Graph) -> list[tuple[int, ...]]:
-    """Of the arguments and the results."""
-    return [n.shape for n in (*graph.inputs, *graph.outputs)]
 
 
 class StatefulCall(Node):

@@ -16,6 +16,7 @@ from typing import Any
 
 from ..base import MXNetError
 from ..compiler.ir import Builder, Node
+from ..compiler.ir.dim_texts import report_text
 from ..compiler.ir.types import TensorType
 from ..core.dataclass import dataclass, field
 from ..core.dtypes import DType
@@ -450,14 +451,18 @@ def operator(
     return declare
 
 
+def _extent_text(extent: Any) -> str:
+    return report_text(extent) if isinstance(extent, int) else str(extent)
+
+
 def shape_text(shape: Sequence[Any]) -> str:
     """A shape as MXNet's messages write it: [2,3]."""
-    return "[" + ",".join(str(d) for d in shape) + "]"
+    return "[" + ",".join(map(_extent_text, shape)) + "]"
 
 
 def tuple_text(shape: Sequence[Any]) -> str:
     """A shape as some messages write it: (2,3)."""
-    return "(" + ",".join(str(d) for d in shape) + ")"
+    return "(" + ",".join(map(_extent_text, shape)) + ")"
 
 
 def check_same_shape(types: Sequence[TensorType], node: str = "") -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 from ..base import MXNetError
 from ..compiler.ir import Builder, Node
-from ..compiler.ir.dynamic_constants import LastIndex
+from ..compiler.ir.dynamic_constants import last_index
 from ..compiler.primitives.custom_gradient import gradient_rule
 from ..core.dtypes import DType, i64
 from .elementwise import scalar_node
@@ -125,7 +125,7 @@ def sequence_last(b: Builder, p: Values, data: Node, sequence_length: Node | Non
         first = tuple(steps - 1 if k == axis else 0 for k in range(data.ndim))
         end = tuple(steps if k == axis else d for k, d in enumerate(data.shape))
         return b.copy(b.reshape(b.slice(data, first, end), rest))
-    last = b.min(b.max(lengths - 1, 0), LastIndex(steps - 1) if steps > 1 else 0)
+    last = b.min(b.max(lengths - 1, 0), last_index(steps - 1) if steps > 1 else 0)
     one = b.slice(last, (0,) * data.ndim, tuple(1 if k == axis else d for k, d in enumerate(data.shape)))
     y = b.reshape(b.take_along(data, one, axis=axis), rest)
     return b.custom_gradient(y, data, last, rule="sequence_last", static=(axis,))

@@ -12,7 +12,7 @@ import hashlib
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack, nullcontext
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 from ..backends.base import Backend, Loaded, Mode, NotBuiltError, this_thread
@@ -25,12 +25,12 @@ from ..backends.worker_thread import ThreadCall
 from ..backends.write_tracking import assign
 from ..cache.disk_cache import default_store
 from ..cache.package_files import sources_hash
-from ..compiler.ir.dims import symbolic, symbolic_dims
+from ..compiler.ir.dims import Scope
 from ..compiler.ir.graph import Graph
 from ..compiler.ir.types import TensorType, tensor_type
 from ..compiler.program import VERSION, LibraryStep, Program
-from ..compiler.size_buckets import symbolic_type
 from ..compiler.target import CPU, Target
+from ..compiler.templates import at_own_extents
 from ..context import Context
 from ..core.dtypes import from_short
 from ..core.fork_safe_lock import Lock
@@ -42,6 +42,7 @@ from ..ndarray.ndarray import NDArray, wrap
 from ..symbol.symbol import Symbol
 from ..util import is_np_shape
 from .captured import refuse_draws, refuse_first
+from .dimensions import Sizes, Templates, changed_types, symbolic_types
 from .folded_parameters import Prelude
 from .reports.events import CompileEvent, Dumper, record
 
@@ -49,21 +50,14 @@ if TYPE_CHECKING:
     from ..symbol.lowering import Structure
 
 __all__ = [
-    "ChangedTypes",
     "Compilation",
     "Compiled",
-    "changed_types",
     "compiled",
     "compiler_key",
     "interpret",
     "store_key",
-    "symbolic_types",
     "target_of",
 ]
-
-#: position -> type at the first signature, of the inputs whose shape differs from it
-ChangedTypes = tuple[tuple[int, TensorType], ...]
-
 
 _NAMELESS = NameTable()
 
@@ -173,6 +167,7 @@ class Compiled:
 
 LIMIT = 1024  #: programs kept for other blocks of the same structure
 _memory: dict[Any, Compiled] = {}
+_templates: Templates = {}
 _building = Lock()
 _warned = False
 
@@ -223,53 +218,48 @@ def compiled(
     writes = mutations(symbol, training, recorded=False)
     constant -= {w.position for w in writes}
 
-    def lower(dumper: Dumper) -> Graph:
+    def lower(dumper: Dumper, scope: Scope | None) -> Graph:
         from ..symbol.lowering import lower_symbol
 
         if dumper.folder is not None:
             dumper.write("00_symbol.json", symbol.tojson())
-        named = dict(zip(symbol.list_inputs(), symbolic_types(types, dims), strict=True))
+        named = dict(zip(symbol.list_inputs(), symbolic_types(types, dims, scope), strict=True))
         return lower_symbol(symbol, named, training, name, writes, shared=True)
 
     if interpreted:
-        found = interpret(lower(Dumper("", names)), types, device, name, reason, names)
+        found = interpret(lower(Dumper("", names), None), types, device, name, reason, names)
         found.writes = tuple(w.position for w in writes)
         return found
     with _building:
         found = _memory.get(key)
         if found is None:
             identity, own = repr(key[:9]), list(types)
+            sizes = Sizes(_templates, (key[0], *key[2:8], id(device)), types, dims)
             with (
-                symbolic_dims() if dims else nullcontext(),
+                sizes.scope() as scope,
                 Compilation(
-                    lower, own, device, fixed, name, reason, identity, numeric, constant, names=names, target=target
+                    lower,
+                    own,
+                    device,
+                    fixed,
+                    name,
+                    reason,
+                    identity,
+                    numeric,
+                    constant,
+                    names=names,
+                    target=target,
+                    scope=scope,
+                    program=sizes.found,
                 ) as job,
             ):
                 found = job.finish()
+            sizes.keep(job.planned)
             found.writes = tuple(w.position for w in writes)
             if len(_memory) >= LIMIT:  # the oldest goes; whoever uses it keeps it
                 del _memory[next(iter(_memory))]
             _memory[key] = found.named(_NAMELESS)
     return found.named(names)
-
-
-def changed_types(types: Sequence[TensorType], first: Sequence[TensorType], fixed: frozenset[int]) -> ChangedTypes:
-    """The inputs, parameters aside, that have other extents than at the first signature, with their type there."""
-    if len(first) != len(types):
-        return ()
-    return tuple(
-        (k, old)
-        for k, (t, old) in enumerate(zip(types, first, strict=True))
-        if t is not old and k not in fixed and t.ndim == old.ndim
-    )
-
-
-def symbolic_types(types: Sequence[TensorType], changed: ChangedTypes) -> list[TensorType]:
-    """The types with symbolic dimensions where they have changed, for :func:`~hybridgpu.compiler.ir.dims.symbolic_dims`."""
-    found = list(types)
-    for k, first in changed:
-        found[k] = symbolic_type(found[k], first)
-    return found
 
 
 def target_of(device: Device, mode: Mode = Mode.EAGER_ALLOC) -> Target | None:
@@ -301,14 +291,17 @@ class Compilation:
         over: results that are to replace inputs, see ``compile_graph``; without a compiler there are none.
         names: what the placeholders in the graph stand for.
         target: as for ``compiled``.
+        scope: of the dimensions, None without any.
+        program: what a template has given.
 
     Attributes:
         outputs: types of the results, known once it is planned.
+        planned: the program with the dimensions in it, None where it was found.
     """
 
     def __init__(
         self,
-        lower: Callable[[Dumper], Graph],
+        lower: Callable[[Dumper, Scope | None], Graph],
         types: Sequence[TensorType],
         device: Device,
         fixed: frozenset[int],
@@ -320,13 +313,16 @@ class Compilation:
         over: Mapping[int, int] | None = None,
         names: NameTable = _NAMELESS,
         target: Target | None = None,
+        scope: Scope | None = None,
+        program: Program | None = None,
     ) -> None:
+        self.planned: Program | None = None
+        self._scope, self._program = scope, program
         self._lower, self._types, self._device, self._fixed = lower, types, device, fixed
         self._name, self._reason, self._identity, self._numeric = name, reason, identity, numeric
         self._constant, self._donated, self._names = constant, over, names
         self._target = target or target_of(device)
         self._backend = device.backend()
-        self._program: Program | None = None
         self._compiled: Compiled | None = None
         self._cached = False
         self._prewarmed: Any = ()
@@ -362,6 +358,9 @@ class Compilation:
             self._left.close()
 
     def _plan(self, backend: Backend) -> None:
+        if self._program is not None:  # other sizes have planned it
+            self._prewarmed = self._left.enter_context(backend.prewarm(self._numeric))
+            return
         store = default_store()
         key = store_key(self._identity)
         if not dump_folder():  # a dump needs the stages
@@ -375,11 +374,13 @@ class Compilation:
             assert self._target is not None
             target = self._target.with_numeric(self._numeric)
             seen = dumper if dumper.folder else None
-            graph = self._lower(dumper)
+            graph = self._lower(dumper, self._scope)
             program = compile_graph(graph, target, self._fixed, seen, self._constant, self._donated)
-            data = program.to_bytes()
-            store.put("program", key, data)
-            self._program = Program.from_bytes(data) if symbolic[0] else program  # (dimensions are plain numbers there)
+            self.planned = program
+            if self._scope is not None:
+                program = at_own_extents(self._scope, program)
+            store.put("program", key, program.to_bytes())
+            self._program = program
 
     @property
     def source(self) -> str:
@@ -428,7 +429,9 @@ class Compilation:
         return made
 
     def _interpreted(self, why: str) -> Compiled:
-        return _reference(self._lower(Dumper(self._name, self._names)), self._types, self._device, why, self._constant)
+        return _reference(
+            self._lower(Dumper(self._name, self._names), None), self._types, self._device, why, self._constant
+        )
 
     def _result(self) -> Compiled:
         assert self._compiled is not None

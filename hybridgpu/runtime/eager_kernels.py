@@ -10,22 +10,28 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..backends.code_cache import code_of
 from ..backends.cpu.compile import cpu_count
 from ..backends.devices import Device
-from ..compiler.ir.dims import nominal_shape
+from ..compiler.ir.dims import Scope
 from ..compiler.ir.graph import RANDOM_STATE, Graph
-from ..compiler.ir.types import tensor_type
+from ..compiler.size_buckets import nominal_types
 from ..core.fork_safe_lock import Lock
 from ..core.settings import numeric_mode
 from .compilation import Compilation, Compiled
+from .dimensions import ChangedTypes, Sizes, Templates, symbolic_types
 from .dispatch.pools import shared_storage
+
+if TYPE_CHECKING:
+    from ..compiler.ir.types import TensorType
+    from ..ndarray.tape import DifferentiableGraph
 
 __all__ = ["EagerKernel", "eager_kernels"]
 
 _building = Lock()
+_templates: Templates = {}
 
 
 class EagerKernel:
@@ -82,34 +88,49 @@ class EagerKernel:
         return call
 
 
-def eager_kernels(graphs: Sequence[Graph], device: Device) -> list[EagerKernel | None]:
-    """The programs of operators' graphs, which are compiled side by side; None where there is no compiler."""
+def eager_kernels(wanted: Sequence[tuple[DifferentiableGraph, bool]], device: Device) -> list[EagerKernel | None]:
+    """The programs of (operator, whether its kernels are to serve other sizes), which are compiled side by side; None where
+    there is no compiler."""
     backend = device.backend()
     if backend is None:
-        return [None] * len(graphs)
+        return [None] * len(wanted)
     numeric = numeric_mode()
     made: list[Compiled] = []
     jobs: list[Compilation] = []
     sources: set[str] = set()
     with _building, ExitStack() as entered:
-        for graph in graphs:
-            operands = [n.type for n in graph.inputs if n.params["name"] != RANDOM_STATE]
-            types = [tensor_type(tuple(map(int, t.shape)), t.dtype) for t in operands]
-            dims = [nominal_shape(t.shape) for t in operands]
-            identity = f"eager {backend.key()} {numeric} {dims} {graph}"
-            lower = partial(_itself, graph)
-            job = Compilation(lower, types, device, frozenset(), graph.name, "eager call", identity, numeric)
+        for function, any_size in wanted:
+            graph = function.graph
+            types = [n.type for n in graph.inputs if n.params["name"] != RANDOM_STATE]
+            given: Sequence[TensorType] = types
+            changed: ChangedTypes = ()
+            key = None
+            if any_size and function.sized is not None:
+                given, _, key = function.sized
+                changed = tuple(enumerate(nominal_types(given)))
+            identity = f"eager {backend.key()} {numeric} {changed} {graph}"
+            size = Sizes(_templates, (key, numeric, backend.key(), id(device)), given, changed)
+            scope = entered.enter_context(size.scope())
+            lower = partial(_lowered, function, changed)
+            job = Compilation(
+                lower, types, device, frozenset(), graph.name, "eager call", identity, numeric,
+                scope=scope, program=size.found,
+            )  # fmt: skip
             jobs.append(entered.enter_context(job))
-            if len(graphs) > 1 and job.source not in sources:  # kernels of another size would be compiled twice
+            size.keep(job.planned)
+            if len(wanted) > 1 and job.source not in sources:  # kernels of another size would be compiled twice
                 sources.add(job.source)
                 job.start()
             if len(jobs) - len(made) > cpu_count():
                 made.append(jobs[len(made)].finish())
         made += [job.finish() for job in jobs[len(made) :]]
     return [
-        EagerKernel(graph, one) if one.program is not None else None for graph, one in zip(graphs, made, strict=True)
+        EagerKernel(function.graph, one) if one.program is not None else None
+        for (function, _), one in zip(wanted, made, strict=True)
     ]
 
 
-def _itself(graph: Graph, _: object) -> Graph:
-    return graph
+def _lowered(function: DifferentiableGraph, changed: ChangedTypes, _: object, scope: Scope | None) -> Graph:
+    if scope is None or function.sized is None:
+        return function.graph
+    return function.sized.lower(symbolic_types(function.sized.types, changed, scope))

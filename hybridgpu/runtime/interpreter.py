@@ -15,7 +15,7 @@ from ..core.rng import next_state, position, set_position
 from ..ndarray.apply import apply, zeros_like
 from ..ndarray.backward_pass import backward
 from ..ndarray.ndarray import NDArray, wrap
-from ..ndarray.tape import DifferentiableGraph, FunctionCall
+from ..ndarray.tape import DifferentiableGraph, FunctionCall, SizedGraph
 from ..symbol.inference import Inference
 from ..symbol.node import Entry, SymbolNode, topological
 from ..symbol.subgraph import incomplete, lower_node
@@ -84,8 +84,10 @@ class NodeInterpreter:
             lowered = lower_node(b, node, arguments, self._open.get(id(node)))
             return b.finish(list(lowered)[: node.num_outputs], node.name)
 
-        graph = lower([x._type.tensor for x in inputs])
-        function = DifferentiableGraph(graph, any(n.params["name"] == RANDOM_STATE for n in graph.inputs), lower)
+        types = [x._type.tensor for x in inputs]
+        graph = lower(types)
+        draws = any(n.params["name"] == RANDOM_STATE for n in graph.inputs)
+        function = DifferentiableGraph(graph, draws, SizedGraph(types, lower, str(graph)))
         device = device_of(self._ctx)
         seed = device.from_host(next_state(self._ctx)) if function.draws else None
         arrays = [x._data for x in inputs]

@@ -175,7 +175,7 @@ def update_program(spec: UpdateSpec, ctx: Context, reason: str) -> UpdateProgram
             types = [n.type for n in graph.inputs]
             fixed = frozenset(range(len(types)))
             with Compilation(
-                lambda _: graph,
+                lambda *_: graph,
                 types,
                 device,
                 fixed,

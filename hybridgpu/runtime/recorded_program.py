@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
 from operator import is_
 from typing import Any, NamedTuple
 
@@ -18,10 +17,11 @@ from ..backends.base import Mode
 from ..backends.devices import Device, device_of
 from ..backends.write_tracking import assign
 from ..cache.disk_cache import default_store
-from ..compiler.ir.dims import symbolic_dims
+from ..compiler.ir.dims import Scope
 from ..compiler.ir.graph import Graph, Node, reachable
 from ..compiler.ir.types import TensorType
 from ..compiler.passes.differentiate import Derivative, differentiate, residuals
+from ..compiler.program import Program
 from ..compiler.target import Target
 from ..context import Context
 from ..core import autograd_state
@@ -36,16 +36,14 @@ from ..symbol.symbol import Symbol
 from ..util import is_np_shape
 from .compilation import (
     LIMIT,
-    ChangedTypes,
     Compilation,
     Compiled,
-    changed_types,
     compiler_key,
     interpret,
     store_key,
-    symbolic_types,
     target_of,
 )
+from .dimensions import ChangedTypes, Sizes, Templates, changed_types, symbolic_types
 from .dispatch.backward import BackwardTemplate, sweep
 from .operator_gradients import OperatorFunctions
 from .reports.events import Dumper
@@ -86,6 +84,7 @@ class RecordedProgram:
     ) -> None:
         self.symbol, self.types, self.training, self.wanted = symbol, types, training, wanted
         self._changed = changed  # from the first signature
+        self._scope: Scope | None = None  # of the dimensions, while it is made
         self.backward_writes = [
             StateWrite(m.position, m.keep, m.needs) for m in backward_mutations(symbol, training, wanted)
         ]
@@ -129,7 +128,9 @@ class RecordedProgram:
     def graph(self) -> Graph:
         """The graph of the heads and the writes."""
         if self._graph is None:
-            named = dict(zip(self.symbol.list_inputs(), symbolic_types(self.types, self._changed), strict=True))
+            named = dict(
+                zip(self.symbol.list_inputs(), symbolic_types(self.types, self._changed, self._scope), strict=True)
+            )
             writes = [
                 *backward_mutations(self.symbol, self.training, self.wanted),
                 *mutations(self.symbol, self.training, recorded=True),
@@ -163,36 +164,64 @@ class RecordedProgram:
         identity: str,
         numeric: str,
         target: Target | None = None,
-    ) -> None:
-        """Compile both programs, or find them in the store; ``identity``, ``names``: as for ``Compilation``."""
+        scope: Scope | None = None,
+        given: tuple[dict[str, Any], Program, Program | None] | None = None,
+    ) -> tuple[dict[str, Any], Program, Program | None] | None:
+        """Compile both programs, or find them in the store; ``identity``, ``names``: as for ``Compilation``.
+
+        Args:
+            scope: as for ``Compilation``.
+            given: the plan and the programs that a template has given.
+
+        Returns:
+            The plan and the programs with dimensions in them, None where they were found.
+        """
+        self._scope = scope
         self._exact = numeric == "strict"
         backend = device.backend()
         target = target or target_of(device)
         self._target = target and target.with_numeric(numeric)
         derivative: list[Derivative] = []
-        plan = default_store().get_json("training", store_key(identity)) if backend else None
+        plan, forward_program, backward_program = given or (None, None, None)
+        if given is None and backend:
+            plan = default_store().get_json("training", store_key(identity))
         if not isinstance(plan, dict) or set(plan) != {"residuals", "input_map", "output_map", "overwritten"}:
             plan = self._plan(derivative)
             if backend:
                 default_store().put_json("training", store_key(identity), plan)
         self._follow(plan)
 
-        def forward(dumper: Dumper) -> Graph:
+        def forward(dumper: Dumper, scope: Scope | None) -> Graph:
+            self._in_scope(scope, derivative)
             if dumper.folder is not None:
                 dumper.write("00_symbol.json", self.symbol.tojson())
             return self._forward_graph(derivative)
 
-        def backward(dumper: Dumper) -> Graph:
+        def backward(dumper: Dumper, scope: Scope | None) -> Graph:
+            self._in_scope(scope, derivative)
             self._derive(derivative)
             made = derivative[0].graph
             return Graph(f"{GRAPH}_backward", made.inputs, made.outputs)
 
         name, own = names.graph, f"{identity} forward"
-        first = Compilation(forward, self.types, device, fixed, name, reason, own, numeric, names=names, target=target)
+        first = Compilation(
+            forward,
+            self.types,
+            device,
+            fixed,
+            name,
+            reason,
+            own,
+            numeric,
+            names=names,
+            target=target,
+            scope=scope,
+            program=forward_program,
+        )
         with first:
             if all(g is None for g in self.output_map):
                 self.forward = first.finish()
-                return
+                return None if first.planned is None else (plan, first.planned, None)
             first.start()  # while the other one is planned
             second = Compilation(
                 backward,
@@ -205,10 +234,21 @@ class RecordedProgram:
                 numeric,
                 names=names,
                 target=target,
+                scope=scope,
+                program=backward_program,
             )
             with second:
                 second.start()
                 self.forward, self.backward = first.finish(), second.finish()
+        if first.planned is None or second.planned is None:
+            return None
+        return plan, first.planned, second.planned
+
+    def _in_scope(self, scope: Scope | None, derivative: list[Derivative]) -> None:
+        """Forget graphs with dimensions before plain ones are asked for."""
+        if scope is not self._scope:
+            self._scope, self._graph = scope, None
+            derivative.clear()
 
     def _follow(self, plan: dict[str, Any]) -> None:
         self.residuals, self.input_map, self.output_map = (
@@ -358,6 +398,7 @@ class RecordedCall(StatefulCall):
 
 _NOTHING = Symbol([])  # in the place of a graph: what others share holds none
 _memory: dict[Any, RecordedProgram] = {}
+_templates: Templates = {}
 _building = Lock()
 
 
@@ -400,8 +441,11 @@ def recorded_program(
             found = _memory.get(key)
             if found is None:
                 found = RecordedProgram(symbol, list(types), training, wanted, dims)
-                with symbolic_dims() if dims else nullcontext():
-                    found.make(device, fixed, names, reason, f"training {key[:9]!r}", numeric, target)
+                sizes = Sizes(_templates, (key[0], *key[2:8], id(device)), types, dims)
+                identity = f"training {key[:9]!r}"
+                with sizes.scope() as scope:
+                    planned = found.make(device, fixed, names, reason, identity, numeric, target, scope, sizes.found)
+                sizes.keep(planned)
                 if len(_memory) >= LIMIT:
                     del _memory[next(iter(_memory))]
                 found = _memory[key] = found.of(_NOTHING, NameTable())

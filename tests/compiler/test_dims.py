@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-import operator
+import math
 import pickle
 import threading
 from contextlib import suppress
@@ -18,6 +18,7 @@ from compiler.test_dynamic_lengths import EVERY, ROWS
 from hybridgpu.backends.cpu.backend import cpu_backend
 from hybridgpu.backends.cuda.backend import CudaBackend
 from hybridgpu.compiler.ir import dims
+from hybridgpu.compiler.ir.computed import common_divisor
 from hybridgpu.compiler.ir.dims import Dim, cached_by_extents, nominal, symbolic_dims
 from hybridgpu.compiler.ir.types import joint_type, tensor_type
 from hybridgpu.compiler.pipeline import compile_graph
@@ -25,6 +26,7 @@ from hybridgpu.compiler.primitives import builder
 from hybridgpu.compiler.program import Program
 from hybridgpu.compiler.size_buckets import symbolic_type, with_dims
 from hybridgpu.compiler.target import CPU, CUDA
+from hybridgpu.compiler.templates import at_own_extents
 from hybridgpu.core.dtypes import f32
 
 #: expression of extents -> (its value for 6, which was 8 at first, and what it was then)
@@ -52,8 +54,9 @@ ARITHMETIC = {
 @pytest.mark.parametrize("text", ARITHMETIC)
 def test_arithmetic_is_done_on_both_extents(text):
     value, first = ARITHMETIC[text]
-    found = eval(text, {"n": Dim(6, 8), "prod": prod, "sum": sum})
-    assert (found, nominal(found)) == (value, first) and (type(found) is Dim) == (value != first)
+    with symbolic_dims() as scope:
+        found = eval(text, {"n": scope.dim(6, 8), "prod": prod, "sum": sum})
+        assert (found, nominal(found)) == (value, first) and (type(found) is Dim) == (value != first)
 
 
 def test_threads_that_compile_at_once_count_rightly(monkeypatch):
@@ -79,13 +82,76 @@ def test_threads_that_compile_at_once_count_rightly(monkeypatch):
 
 
 def test_a_dimension_is_an_int():
-    n = Dim(6, 8)
-    assert n == 6 and hash(n) == hash(6) and f"{n} {n!r} {[n]} {n:3d}" == "6 6 [6]   6"
-    assert type(n * 1.5) is float and n / 4 == 1.5
-    again = pickle.loads(pickle.dumps(n))
-    assert (again, nominal(again)) == (6, 8)
-    # a divisor of this extent alone, which was 0 at first
-    assert operator.floordiv(n, Dim(2, 0)) == 3 and type(operator.floordiv(n, Dim(2, 0))) is int
+    with symbolic_dims() as scope:
+        n = scope.dim(6, 8)
+        assert isinstance(n, int) and not isinstance(n * 1.5, int) and isinstance(n / 4, float)
+        assert n == 6 and f"{n} {n!r} {[n]} {n:3d}" == "6 6 [6]   6"
+        assert n * 1.5 == 9 and n / 4 == 1.5 and n % 4 == 2 and divmod(n, 4) == (1, 2) and 2**n == 64 and n & 3 == 2
+        assert list(range(n)) == list(range(6)) and [0] * n == [0] * 6 and np.zeros((n, 2)).shape == (6, 2)
+        assert np.float32(2) * n == 12 and np.array([n, n]).tolist() == [6, 6] and n.bit_length() == 3
+        assert (math.trunc(n * 1.6), math.floor(n * 1.6), math.ceil(n * 1.6), round(n * 1.6)) == (9, 9, 10, 10)
+        # a divisor of this extent alone, which was 0 at first
+        assert n // scope.dim(2, 0) == 3 and type(n // scope.dim(2, 0)) is int
+        with pytest.raises(TypeError, match="cannot be pickled"):
+            pickle.dumps(n)
+
+
+def test_what_follows_from_a_dimension_is_written_in_one_way():
+    with symbolic_dims() as scope:
+        n, m = scope.dim(6, 8), scope.dim(5, 7)
+        for x, y in [
+            (n * 64, 64 * n),
+            ((n + m) * (n - m), n * n - m * m),
+            ((n * 64 + 3) // 64, n),
+            (n * m * 12 // (m * 4), n * 3),
+            ((n * 64 + m) % 64, m % 64),
+            (common_divisor(n * m * 6, n * 4), 2 * n),
+        ]:
+            assert x.form == y.form
+        assert n * m % m == 0 and type(n * m % m) is int
+        assert not scope.guards  # all of that holds at every size
+
+
+@pytest.mark.parametrize(
+    ("decide", "guarded"),
+    [
+        (lambda n: n > 1, False),  # a dimension is at least 2
+        (lambda n: n * 3 - 7 < n * 4, False),
+        (lambda n: n * n == 0, False),
+        (lambda n: max(n * 2, n * 3), False),
+        (lambda n: n // 8 >= 0, False),
+        (lambda n: n in {n: 1}, False),
+        (lambda n: 6 in {n: 1}, False),  # tables do not tell numbers by their values
+        (lambda n: n < 8, True),
+        (lambda n: n == 6, True),
+        (lambda n: n != 8, True),
+        (lambda n: min(n, 8), True),
+        (lambda n: n % 4 == 0, True),
+        (lambda n: bool(n - 5), True),
+        (lambda n: n * 1.5 <= 100, True),
+        (lambda n: 0.5 > n, True),
+        (range, True),
+        (str, True),
+        (float, True),
+        (lambda n: int(n / 4), True),
+        (lambda n: [0] * n, True),
+        (lambda n: "abcdefgh"[n], True),
+        ("{:d}".format, True),
+        (lambda n: np.zeros(n), True),
+        (lambda n: np.asarray(n), True),
+        (lambda n: np.float32(1) * n, True),
+        (lambda n: math.log2(n), True),
+        (lambda n: math.gcd(n, 4), True),
+        (lambda n: n | 1, True),
+        (lambda n: n.bit_length(), True),
+        (lambda n: sorted([7, n]), True),
+        (lambda n: (n, 1) == (6, 1), True),
+    ],
+)
+def test_what_is_decided_is_guarded(decide, guarded):
+    with symbolic_dims() as scope:
+        decide(scope.dim(6, 8))
+        assert bool(scope.guards) == guarded
 
 
 @pytest.mark.parametrize(
@@ -99,28 +165,30 @@ def test_a_dimension_is_an_int():
         ((6, 3), (2, 12), {0: 32, 1: 32}),  # … nor one whose loop may be written out
         ((3, 400), (4096, 300), {0: 4096, 1: 300}),  # the first one decides for smaller sizes, and some larger ones
         ((128, 129), (8, 32), {0: 32, 1: 256}),
-        ((32, 6), (1, 25), {0: 33, 1: 25}),
+        ((32, 6), (1, 25), {0: 32, 1: 25}),
     ],
     ids=str,
 )
 def test_which_axes_are_dimensions(now, first, dims):
-    found = with_dims(now, first)
-    assert found == now and {k: n.nominal for k, n in enumerate(found) if type(n) is Dim} == dims
+    with symbolic_dims() as scope:
+        found = with_dims(now, first, scope)
+        assert found == now
+    assert {k: n.nominal for k, n in enumerate(found) if type(n) is Dim} == dims
 
 
 def test_types_of_dimensions_are_apart():
     plain, first = tensor_type((6, 35), f32), tensor_type((28, 35), f32)
-    with symbolic_dims():
-        found = symbolic_type(plain, first)
-        assert found is not plain and found is symbolic_type(plain, first) and repr(found) == repr(plain)
-        assert symbolic_type(plain, tensor_type((29, 35), f32)) is not found
+    with symbolic_dims() as scope:
+        found = symbolic_type(plain, first, scope)
+        assert found is not plain and found is symbolic_type(plain, first, scope)
+        assert symbolic_type(plain, tensor_type((29, 35), f32), scope) is not found
         assert tensor_type((6, 35), f32) is plain
         # a parameter meets what changes
         assert joint_type(plain, found) is joint_type(found, plain) is found and joint_type(plain, first) is None
     # nobody else meets one, whatever is asked for first
-    assert tensor_type((6, 35), f32) is plain
-    other = tensor_type((Dim(6, 8), 36), f32)
-    assert all(type(n) is int for n in other.shape)
+    assert tensor_type((6, 35), f32) is plain and repr(found) == repr(plain)
+    with symbolic_dims() as scope:
+        assert symbolic_type(plain, first, scope) is not found
 
 
 def test_results_of_dimensions_are_kept_apart():
@@ -131,9 +199,10 @@ def test_results_of_dimensions_are_kept_apart():
         calls.append(shape)
         return shape[0] * 2
 
-    with symbolic_dims():
-        assert [nominal(twice((n, 3))) for n in (6, Dim(6, 8), Dim(6, 9), 6, Dim(6, 8))] == [12, 16, 18, 12, 16]
-    assert type(twice((6, 3))) is int and len(calls) == 4
+    with symbolic_dims() as scope:
+        dims = 6, scope.dim(6, 8), scope.dim(6, 9), 6, scope.dim(6, 8)
+        assert [nominal(twice((n, 3))) for n in dims] == [12, 16, 18, 12, 16]
+    assert type(twice((6, 3))) is int and len(calls) == 3
 
 
 SIZES = (12, 40, 61, 9, 4, 3, 2)
@@ -146,15 +215,15 @@ PIECES = {
 @pytest.mark.parametrize("make", [*EVERY, *ROWS, *SLICED, *MOVED, *INNER], ids=lambda f: f.__name__)
 def test_further_sizes_share_a_text(make, compiler):
     """From the second on, whatever the extents, those of loops that would be written out among them."""
-    with symbolic_dims():
-        texts = texts_and_values(make, [Dim(n, 24) for n in SIZES], CPU, cpu_backend().load)
+    with symbolic_dims() as scope:
+        texts = texts_and_values(make, [scope.dim(n, 24) for n in SIZES], CPU, cpu_backend().load, scope)
     assert len(texts) == (2 if make.__name__ in PIECES else 1)
 
 
 def test_a_program_has_plain_numbers():
-    with symbolic_dims():
+    with symbolic_dims() as scope:
         b = builder()
-        x = b.input(tensor_type((Dim(6, 8), 3, 5), f32), "x")
+        x = b.input(tensor_type((scope.dim(6, 8), 3, 5), f32), "x")
         made = compile_graph(b.finish([b.exp(b.reshape(x, (x.shape[0] * 3, 5)))]), CPU)
 
     def numbers(value):
@@ -163,7 +232,9 @@ def test_a_program_has_plain_numbers():
         return numbers(list(vars(value).values())) if hasattr(value, "__dict__") and type(value) is not Dim else [value]
 
     assert any(type(n) is Dim for n in numbers(made))
-    assert not any(type(n) is Dim for n in numbers(Program.from_bytes(made.to_bytes())))
+    plain = at_own_extents(scope, made)
+    assert not any(type(n) is Dim for n in numbers(plain)) and "\x02" not in repr(plain)
+    assert Program.from_bytes(plain.to_bytes()) == plain
 
 
 @pytest.mark.no_host_code
@@ -171,5 +242,5 @@ def test_a_program_has_plain_numbers():
 def test_further_sizes_on_a_gpu(make, cuda_driver):
     """What the first size has decided holds for shorter and longer ones."""
     backend = CudaBackend(cuda_driver, np, lambda a: int(a.__array_interface__["data"][0]))
-    with symbolic_dims():
-        texts_and_values(make, [Dim(n, 24) for n in (3, 70)], CUDA, backend.load)
+    with symbolic_dims() as scope:
+        texts_and_values(make, [scope.dim(n, 24) for n in (3, 70)], CUDA, backend.load, scope)

@@ -21,6 +21,7 @@ from collections.abc import Sequence
 
 from ...core.dtypes import from_short
 from ..program import END_OF_UNIT, Buffer, KernelInfo, KernelStep, Program
+from ..schedule.cpu.chunks import either
 from .math_headers import required_headers
 from .render import NUMBER, Argument, EntryCall, StepTable, UnitFields, includes, render
 
@@ -58,7 +59,7 @@ def cpu_source(program: Program) -> None:
             assert isinstance(step, KernelStep)
             pointers = [_argument(program, b, none) for b in step.buffers]
             turns, *rest = (_table_entry(program, "extent", n) for n in step.extents)
-            chunk = _table_entry(program, "chunk", step.chunk or step.extents[0]) if step.in_chunks else none
+            chunk = _table_entry(program, "chunk", either(step.chunk, step.extents[0])) if step.in_chunks else none
             numbers = [Argument(NUMBER, "0", n, "") for n in rest]
             name = program.kernels[step.kernel].name
             calls.append(EntryCall(step.kernel, name, pointers, numbers, turns, chunk))

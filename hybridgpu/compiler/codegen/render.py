@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from ...cache.package_files import templates_folder
 from ...core.dataclass import dataclass
+from ..ir.dim_texts import with_literals
 from ..schedule.kernel import FlatFields, Kernel, TemplateFields
 from .templates import Templates
 
@@ -160,7 +161,8 @@ def render(template: str, **context: Any) -> str:
 def kernel_text(kernel: Kernel, numeric: str) -> tuple[str, str]:
     """(name, text) of a kernel. The text is that of both numeric modes, the name is not: their code differs."""
     fields = _with_functions(kernel.fields) if kernel.kind == "graph" else kernel.fields
-    text = _text(fields, Function(_NAME, tuple(kernel.runtime_args.values), kernel.runtime_args.definitions))
+    function = Function(_NAME, tuple(kernel.runtime_args.values), kernel.runtime_args.definitions)
+    text = with_literals(_text(fields, function))
     identity = text if numeric == "strict" else f"{numeric}\0{text}"
     name = f"{kernel.summary}_{hashlib.sha256(identity.encode()).hexdigest()[:8]}"
     return name, text.replace(_NAME, name)

@@ -11,12 +11,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ...core.dtypes import DType
-from .dims import Dim
+from .dims import Dim, derived
 
 if TYPE_CHECKING:
     from typing_extensions import Self  # which checkers know without the package; in typing from Python 3.11 on
 
-__all__ = ["DynamicFloat", "LastIndex", "Reciprocal", "float_of_extent", "reciprocal"]
+__all__ = ["DynamicFloat", "LastIndex", "Reciprocal", "float_of_extent", "last_index", "reciprocal", "value_bits"]
 
 
 class DynamicFloat(float):
@@ -57,6 +57,32 @@ class Reciprocal(DynamicFloat):
         return 1.0 / count
 
 
+class _DimFloat(Dim):
+    """The DynamicFloat of a dimension.
+
+    Attributes:
+        kind: its class.
+    """
+
+    __slots__ = ("count", "kind")
+    count: int
+    kind: type[DynamicFloat]
+
+    def __new__(cls, kind: type[DynamicFloat], count: int, value: Any) -> _DimFloat:
+        made: Any = super().__new__(cls, value.scope, value.form, value.value, value.nominal)
+        made.kind, made.count = kind, count
+        return made  # type: ignore[no-any-return]
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> Any:  # type: ignore[override]
+        return self.kind
+
+    def rounded(self, dtype: DType) -> float:
+        """This number as a constant of ``dtype``."""
+        whole = Dim(self.scope, self.form, self.value, self.nominal)
+        return _DimFloat(self.kind, self.count, derived("rounded", whole, dtype.short))
+
+
 class LastIndex(int):
     """The last place along an axis that may be that of time."""
 
@@ -66,9 +92,21 @@ class LastIndex(int):
         return self + 1
 
 
-def float_of_extent(value: Any) -> Any:
-    """A dimension as a dynamic constant, any other number as it is."""
-    return DynamicFloat(value) if type(value) is Dim else value
+def value_bits(value: float, dtype: DType) -> int:
+    """The bits of a constant of ``dtype``, as a whole number."""
+    if issubclass(type(value), Dim):
+        value = Dim(value.scope, value.form, value.value, value.nominal)  # type: ignore[attr-defined]
+    return derived("bits", value, dtype.short)  # type: ignore[no-any-return]
+
+
+def last_index(position: int) -> int:
+    """The last place along an axis; a dimension's is known to change as it is."""
+    return position if type(position) is Dim else LastIndex(position)
+
+
+def float_of_extent(extent: int) -> float:
+    """A dimension as a float."""
+    return _DimFloat(DynamicFloat, extent, derived("mul", 1.0, extent))
 
 
 def reciprocal(count: int, outer: bool) -> float:
@@ -78,4 +116,6 @@ def reciprocal(count: int, outer: bool) -> float:
     """
     if not count:
         return float("nan")
-    return Reciprocal(count) if (outer or type(count) is Dim) and count > 1 else 1.0 / count
+    if type(count) is Dim and count > 1:
+        return _DimFloat(Reciprocal, count, derived("truediv", 1.0, count))
+    return Reciprocal(count) if outer and count > 1 else 1.0 / count

@@ -24,6 +24,8 @@ from typing import Any, NamedTuple
 from ...base import MXNetError
 from ...core.dataclass import dataclass, field
 from ...core.dtypes import DType, f32, u32
+from .dim_texts import report_text
+from .dims import Dim
 from .dynamic_constants import DynamicFloat, LastIndex, float_of_extent, reciprocal
 from .types import TensorType, tensor_type
 
@@ -250,7 +252,10 @@ class Builder:
         key: tuple[Any, ...] = (prim, tuple(i.index for i in inputs), tuple(sorted(params.items())))
         # 0.0 == -0.0 and 1 == 1.0 and True == 1: the constant's text tells them apart
         if "value" in params:
-            key += (repr(params["value"]), getattr(params["value"], "count", None))
+            key += (
+                report_text(params["value"]),
+                None if type(params["value"]) is Dim else getattr(params["value"], "count", None),
+            )
         found = self._memo.get(key)
         if found is not None:
             return found
@@ -469,10 +474,11 @@ def broadcast_shapes(shapes: Iterable[tuple[int, ...]]) -> tuple[int, ...]:
     shapes = list(shapes)
     out: list[int] = []
     for position in range(1, max(map(len, shapes)) + 1):
-        extents = {s[-position] for s in shapes if len(s) >= position} - {1}
-        if len(extents) > 1:
+        extents = [s[-position] for s in shapes if len(s) >= position and s[-position] != 1]
+        found = next((n for n in extents if type(n) is Dim), extents[0] if extents else 1)
+        if any(n != found for n in extents):
             raise ValueError(f"shapes {shapes} do not broadcast")
-        out.append(extents.pop() if extents else 1)
+        out.append(found)
     return tuple(reversed(out))
 
 
@@ -480,9 +486,17 @@ def to_scalar(value: Any, dtype: DType) -> bool | int | float:
     """``value`` as the Python number that an element of ``dtype`` holds (integers wrap)."""
     import numpy as np
 
+    if issubclass(type(value), Dim):
+        if dtype.short in ("f32", "f64"):
+            known = value if isinstance(value, DynamicFloat) else float_of_extent(value) if type(value) is Dim else None
+            if known is not None:
+                return known.rounded(dtype)  # type: ignore[call-arg, arg-type, attr-defined, no-any-return]
+        wide = dtype.kind == "i" and dtype.size >= 4
+        if wide and isinstance(value, int) and -(1 << 8 * dtype.size - 1) <= value < 1 << 8 * dtype.size - 1:
+            return value
     with np.errstate(all="ignore"):
         if dtype.is_float:
-            value, held = float_of_extent(value), float(dtype.np.type(value))
+            held = float(dtype.np.type(value))
             return value.rounded(held, dtype) if isinstance(value, DynamicFloat) else held
         if dtype.kind == "b":
             return bool(value)

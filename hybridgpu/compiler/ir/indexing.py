@@ -11,10 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
-from math import gcd, prod
+from math import prod
 from typing import Any, NamedTuple
 
 from ...core.dataclass import dataclass
+from .computed import common_divisor
 from .graph import Node
 
 __all__ = [
@@ -193,7 +194,7 @@ def _separate(e: Expr, by: int) -> tuple[int, Expr, Expr] | None:
 
     Then ``e // by`` is ``high // (by // g)``: the low part never carries.
     """
-    for g in sorted({gcd(by, c) for _, c in e.terms}, reverse=True):
+    for g in sorted({common_divisor(by, c) for _, c in e.terms}, reverse=True):
         if g == 1:
             break
         low = Expr(tuple((a, c) for a, c in e.terms if c % g), e.const % g)

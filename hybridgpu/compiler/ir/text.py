@@ -23,6 +23,9 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
+from .dim_texts import report_text
+from .dims import Dim
+
 if TYPE_CHECKING:
     from .graph import Graph, Node
 
@@ -84,7 +87,7 @@ def align_comments(text: str) -> str:
 def _param(value: Any, graphs: list[Graph]) -> str:
     """A parameter; a body is the number of its graph in the text."""
     if not isinstance(value, type(graphs[0])):
-        return repr(value)
+        return report_text(value)
     if value not in graphs:
         graphs.append(value)
     return f"@{graphs.index(value)}"
@@ -93,8 +96,8 @@ def _param(value: Any, graphs: list[Graph]) -> str:
 def _number(constant: Node) -> str:
     """The shortest text that reads back as the same element."""
     value = constant.params["value"]
-    if not constant.dtype.is_float:
-        return repr(value)
+    if not constant.dtype.is_float or issubclass(type(value), Dim):
+        return report_text(value)
     text = min(str(constant.dtype.np.type(value)), repr(value), key=len)
     return text if set(text) & set(".en") else f"{text}.0"
 

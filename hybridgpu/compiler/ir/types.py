@@ -11,7 +11,8 @@ import numpy as np
 from ...base import MXNetError
 from ...core.dataclass import dataclass
 from ...core.dtypes import DType
-from .dims import Dim, nominal_shape, symbolic
+from .dim_texts import report_text
+from .dims import Dim, scope_of, symbolic
 
 __all__ = ["TensorType", "joint_type", "tensor_type"]
 
@@ -47,7 +48,7 @@ class TensorType:
         return tuple(reversed(strides))
 
     def __repr__(self) -> str:
-        return f"{self.dtype.short}[{','.join(map(str, self.shape))}]"
+        return f"{self.dtype.short}[{','.join(map(report_text, self.shape))}]"
 
     def __reduce__(self) -> tuple[object, tuple[object, ...]]:
         return tensor_type, (self.shape, self.dtype)
@@ -76,7 +77,7 @@ def _check_size(shape: tuple[int, ...], dtype: DType) -> None:
         )
 
 
-_TYPES: dict[tuple[object, ...], TensorType] = {}
+_TYPES: dict[tuple[tuple[int, ...], DType], TensorType] = {}
 
 
 def tensor_type(shape: tuple[int, ...], dtype: DType) -> TensorType:
@@ -87,13 +88,14 @@ def tensor_type(shape: tuple[int, ...], dtype: DType) -> TensorType:
     Raises:
         MXNetError: there can be no such array.
     """
-    first = nominal_shape(shape) if symbolic[0] else None
-    key = (shape, dtype) if first is None else (shape, dtype, first)
-    found = _TYPES.get(key)
+    scope = scope_of(shape) if symbolic[0] else None
+    key = shape, dtype
+    types = _TYPES if scope is None else scope.types
+    found = types.get(key)
     if found is not None:
         return found
     _check_size(shape, dtype)
-    return _TYPES.setdefault(key, TensorType(tuple(map(int, shape)) if first is None else shape, dtype))
+    return types.setdefault(key, TensorType(tuple(map(int, shape)) if scope is None else shape, dtype))
 
 
 def joint_type(x: TensorType, y: TensorType) -> TensorType | None:

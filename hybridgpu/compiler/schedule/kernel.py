@@ -16,6 +16,8 @@ import numpy as np
 
 from ...core.dataclass import dataclass, field
 from ...core.dtypes import DType
+from ..ir.dim_texts import literal_text
+from ..ir.dims import Dim
 from ..ir.dynamic_constants import DynamicFloat, LastIndex
 from ..ir.graph import Node
 from ..ir.indexing import Expr, IndirectIndex, Quotient, Remainder, Var, of_var
@@ -287,7 +289,7 @@ class CWriter:
             if s.op == "const":
                 if self.allows_dynamic and isinstance(s.value, DynamicFloat):
                     self.names[s] = self.dynamic_float(s)
-                elif self.allows_dynamic and isinstance(s.value, LastIndex):
+                elif self.allows_dynamic and (isinstance(s.value, LastIndex) or type(s.value) is Dim):
                     self.names[s] = f"({s.dtype.compute}){self.runtime_args.last_index(s.value)}"
                 else:
                     self.names[s] = literal(s.value, s.dtype)
@@ -370,7 +372,7 @@ class CWriter:
     def extent(self, v: Var) -> str:
         """C text of the extent of ``v``."""
         dynamic = v.name in self.dynamic_axes and v.name not in self.literal_axes and worth_argument(v.extent)
-        return self.runtime_args.extent(v) if dynamic else str(v.extent)
+        return self.runtime_args.extent(v) if dynamic else literal_text(v.extent)
 
     def boundary(self, value: int) -> str:
         """C text of a value of the outermost variable at which something else begins."""

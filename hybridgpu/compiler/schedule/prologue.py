@@ -95,7 +95,7 @@ def _collapsed(what: ComputedOperand) -> Var | None:
     """One variable in place of both, if all that is loaded lies as the operand's lines do, one behind the other."""
     program, outer, inner = what.program, what.outer, what.inner
     (store,) = program.stores
-    if min(outer.extent, inner.extent) == 1:
+    if 1 in (outer.extent, inner.extent):
         return None
     loads = [e for e in program.expressions() if e is not store.offset]
     if not all(can_collapse(e, outer, inner) for e in loads):

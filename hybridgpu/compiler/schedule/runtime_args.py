@@ -10,12 +10,10 @@ from __future__ import annotations
 
 from math import prod
 
-import numpy as np
-
 from ...core.dataclass import dataclass, field
 from ...core.dtypes import DType
 from ..ir.dims import Dim, nominal
-from ..ir.dynamic_constants import DynamicFloat, Reciprocal
+from ..ir.dynamic_constants import DynamicFloat, Reciprocal, value_bits
 from ..ir.indexing import Expr, Quotient, Remainder, Var
 from ..size_buckets import worth_argument
 from .scalar import ScalarProgram
@@ -56,7 +54,7 @@ class RuntimeArgs:
     values: dict[str, int] = field(default_factory=dict)
     lines: dict[str, None] = field(default_factory=dict)
     uses_opaque_zero: bool = False
-    _floats: dict[tuple[type, int, DType], str] = field(default_factory=dict)
+    _floats: dict[tuple[bool, int, DType], str] = field(default_factory=dict)
 
     @property
     def definitions(self) -> tuple[str, ...]:
@@ -114,11 +112,12 @@ class RuntimeArgs:
 
     def dynamic_float(self, value: DynamicFloat, dtype: DType) -> str:
         """The parameter that holds the bits of a number of elements, or of one over it."""
-        key = type(value), value.count, dtype
+        is_reciprocal = isinstance(value, Reciprocal)
+        key = is_reciprocal, value.count, dtype
         if key not in self._floats:
-            what = "reciprocal" if isinstance(value, Reciprocal) else "count"
+            what = "reciprocal" if is_reciprocal else "count"
             name = self._floats[key] = f"{what}{len(self._floats)}"
-            self.values[name] = int(np.asarray(value, dtype.np).view(f"i{dtype.size}"))
+            self.values[name] = value_bits(value, dtype)
         return self._floats[key]
 
 
@@ -270,7 +269,7 @@ def likely_dynamic(extent: int) -> bool:
     """True if an extent is known to change, or, before there is another signature, may be the length of a sentence rather
     than a number of features: it is of no whole vectors."""
     if type(extent) is Dim:
-        return extent.nominal > _MAX_LITERAL
+        return nominal(extent) > _MAX_LITERAL
     return extent > _MAX_LITERAL and extent % _FEATURE_MULTIPLE != 0
 
 

@@ -14,6 +14,8 @@ from typing import Any
 
 from ...core.dataclass import dataclass, field
 from ...core.dtypes import DType, bool_, i64, u32
+from ..ir.dim_texts import report_text
+from ..ir.dims import Dim
 from ..ir.graph import Node
 from ..ir.indexing import (
     ZERO,
@@ -354,7 +356,7 @@ class _Evaluator:
         )
 
     def constant(self, value: Any, dtype: DType) -> Scalar:
-        key = ("const", repr(value), getattr(value, "count", None), dtype)
+        key = ("const", report_text(value), None if type(value) is Dim else getattr(value, "count", None), dtype)
         return self.intern(key, lambda: Scalar("const", dtype, value=value))
 
     def index(self, e: Expr, dtype: DType) -> Scalar:

@@ -5,8 +5,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 
-from ..ir.dims import cached_by_extents
+import numpy as np
+
+from ..ir.computed import computed
 from ..ir.graph import Node
 from ..ir.indexing import Expr
 from .kernel import Kernel
@@ -31,7 +34,7 @@ def elements_read_by_all(kernels: Iterable[Kernel]) -> dict[Node, int]:
     found: dict[Node, int] = {}
     for k in kernels:
         for node, count in k.elements_read.items():
-            found[node] = min(node.size, found.get(node, 0) + count)
+            found[node] = _at_most(node.size, found.get(node, 0) + count)
     return found
 
 
@@ -43,10 +46,10 @@ def elements_read(
     for s in program.scalars:
         if s.op == "load":
             assert s.node is not None and s.offset is not None
-            found[s.node] = min(s.node.size, found.get(s.node, 0) + _distinct_offsets(s.offset))
+            found[s.node] = _at_most(s.node.size, found.get(s.node, 0) + _distinct_offsets(s.offset))
     for more in also:
         for node, n in more.items():
-            found[node] = min(node.size, found.get(node, 0) + n)
+            found[node] = _at_most(node.size, found.get(node, 0) + n)
     return found
 
 
@@ -54,9 +57,20 @@ def _distinct_offsets(offset: Expr) -> int:
     """The number of different values of ``offset``: fewer than points where windows overlap."""
     if not offset.affine:  # read at run time, or taken apart: as many as there are points, at most
         return math.prod(v.extent for v in offset.vars)
+    return _distinct_of([(abs(c), a.high - a.low + 1) for a, c in offset.terms])
+
+
+@computed
+def _at_most(most: int, count: int) -> int:
+    return min(most, count)
+
+
+@computed
+def _distinct_of(terms: Sequence[tuple[int, int]]) -> int:
+    """The number of different sums of multiples of steps: (step, extent) of each."""
     count, span = 1, 0
     cluster: list[tuple[int, int]] = []  # (step, extent) that interleave
-    for step, extent in sorted((abs(c), a.high - a.low + 1) for a, c in offset.terms):
+    for step, extent in sorted(terms):
         if step > span:
             count, span, cluster = count * _distinct_sums(tuple(cluster)), 0, []
         span += step * (extent - 1)
@@ -64,13 +78,18 @@ def _distinct_offsets(offset: Expr) -> int:
     return count * _distinct_sums(tuple(cluster))
 
 
-@cached_by_extents(4096)  # the elements of a window differ in a constant only
+@lru_cache(4096)  # the elements of a window differ in a constant only
 def _distinct_sums(cluster: tuple[tuple[int, int], ...]) -> int:
     """The number of different sums of a multiple of each step."""
     points = math.prod(extent for _, extent in cluster)
     if len(cluster) < 2 or points > 1 << 20:
         return points
-    values = {0}
+    reached = np.zeros(1 + sum(step * (extent - 1) for step, extent in cluster), bool)
+    reached[0] = True
     for step, extent in cluster:
-        values = {v + step * k for v in values for k in range(extent)}
-    return len(values)
+        multiples = 1
+        while multiples < extent:  # those below are there
+            more = min(multiples, extent - multiples)
+            reached[step * more :] |= reached[: -step * more].copy()
+            multiples += more
+    return int(np.count_nonzero(reached))

@@ -13,6 +13,8 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from ...ir.computed import computed
+
 __all__ = ["ALIGNMENT", "GOOD_ENOUGH", "allocate", "peak_live"]
 
 ALIGNMENT = 256  #: bytes: buffers begin at multiples of them
@@ -23,6 +25,7 @@ _SIZE_SIGMA = 0.6  #: standard deviation of the logarithm of sizes in them
 _SMALL_FRACTION = 256  #: smaller parts of the arena come last in them
 
 
+@computed
 def allocate(lifetimes: Sequence[tuple[int, int, int]]) -> tuple[list[int], int]:
     """Offsets for buffers, and the size of the arena.
 
@@ -84,6 +87,7 @@ def _lowest_gap(offsets: np.ndarray, sizes: np.ndarray, size: int) -> int:
     return int(ends[gaps[0]] if len(gaps) else ends[-1])
 
 
+@computed
 def peak_live(lifetimes: Sequence[tuple[int, int, int]]) -> int:
     """Bytes that any placement needs: what lives at the fullest step."""
     changes: dict[int, int] = {}

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 
 from ....core.dataclass import dataclass
+from ...ir.dims import scope_of
 from ...ir.graph import Node
 from .arena_offsets import GOOD_ENOUGH, allocate, peak_live
 from .buffer_reuse import reuse_buffers
@@ -81,7 +82,7 @@ def assign_buffers(
         moved, size = allocate(list(others.values()))
         if size < arena:
             found, storages, offsets, arena = more, others, moved, size
-    if judged != actual:
+    if scope_of(tuple(actual)) is not None or judged != actual:
         storages = found.lifetimes(actual)
         offsets, arena = allocate(list(storages.values()))
     offset = dict(zip(storages, offsets, strict=True))

@@ -93,7 +93,7 @@ def reuse_buffers(
     least = live.copy()  # with every pair in place
     for a in after:
         least[lifetimes[a][1]] -= sizes[a]
-    fits = (np.array([n for _, _, n in exact], np.int64), np.array([n for _, n in room], np.int64))
+    fits = [n for _, _, n in exact], [n for _, n in room]
     hosted = _alias_to_results(lifetimes, sizes, results, fits, frozenset(into), after, live, least)
     # pairs at steps where memory would suffice without are left alone
     peak = least.max()
@@ -125,7 +125,7 @@ def _alias_to_results(
     lifetimes: Sequence[Lifetime],
     sizes: Sequence[int],
     results: Sequence[tuple[int, int]],
-    exact: tuple[np.ndarray, np.ndarray],
+    exact: tuple[Sequence[int], Sequence[int]],
     into: frozenset[tuple[int, int]],
     after: dict[int, int],
     live: np.ndarray,
@@ -146,11 +146,11 @@ def _alias_to_results(
     over = {b: a for a, b in after.items()}
 
     def host(k: int) -> int | None:
-        fits = (written[by_room] >= last[k]) & (room[by_room] >= nbytes[k]) & (exact[1][by_room] >= exact[0][k])
+        fits = (written[by_room] >= last[k]) & (room[by_room] >= nbytes[k])
         for r in by_room[fits].tolist():
             if written[r] == last[k] and (k, r) not in into:
                 continue
-            if all(last[k] < begin or end < first[k] for begin, end in busy.get(r, ())):
+            if exact[1][r] >= exact[0][k] and all(last[k] < begin or end < first[k] for begin, end in busy.get(r, ())):
                 return int(r)
         return None
 

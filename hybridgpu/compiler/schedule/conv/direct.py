@@ -15,6 +15,7 @@ from math import prod
 
 from ....core.dataclass import dataclass
 from ...devices.cpu import CpuConstants
+from ...ir.computed import computed
 from ...ir.dims import cached_by_extents
 from ...ir.graph import Node
 from ...ir.indexing import Expr, Index, Var
@@ -416,8 +417,13 @@ def _band_loops(
         # a last band that reaches back over the one before computes elements again
         computes_once=shape.result[1] % band.rows == 0 and shape.result[2] % band.columns == 0,
         # where there are bands enough, a chunk copies none that another one copies, too
-        chunk_multiple=max(n for n in range(1, slices + 1) if slices % n == 0 and (n == 1 or units // n >= _CHUNKS)),
+        chunk_multiple=_chunk_multiple(units, slices),
     )
+
+
+@computed
+def _chunk_multiple(units: int, slices: int) -> int:
+    return max(n for n in range(1, slices + 1) if slices % n == 0 and (n == 1 or units // n >= _CHUNKS))
 
 
 def _slices(shape: ConvShape, band: Band, bands: int) -> int:

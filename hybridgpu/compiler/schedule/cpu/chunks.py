@@ -10,10 +10,11 @@ share well, they become longer.
 from __future__ import annotations
 
 from ...cost import cpu_kernel_seconds
+from ...ir.computed import computed
 from ...target import Target
 from ..kernel import Kernel
 
-__all__ = ["CHUNK_ROWS", "chunk_size", "one_thread_seconds"]
+__all__ = ["CHUNK_ROWS", "chunk_size", "either", "one_thread_seconds"]
 
 CHUNK_ROWS = "chunk_rows"  #: the parameter of a kernel that runs its chunks itself
 _MOST_CHUNKS = 128  #: of a step: two for each of 64 cores
@@ -23,17 +24,25 @@ def chunk_size(kernel: Kernel, target: Target) -> int:
     """Iterations of the outermost loop that are a chunk; 0 where the kernel runs as a whole."""
     if not kernel.chunk_multiple or not target.device.loop_nests:
         return 0
-    extent, multiple = kernel.extents[0], kernel.chunk_multiple
-    chunks = min(
-        int(one_thread_seconds(kernel, target) / target.cpu.chunk_seconds),
-        kernel.most_chunks or _MOST_CHUNKS,
-        -(-extent // multiple),
-    )
+    seconds, most = one_thread_seconds(kernel, target), kernel.most_chunks or _MOST_CHUNKS
+    return _chunk(kernel.extents[0], kernel.chunk_multiple, seconds / target.cpu.chunk_seconds, most)
+
+
+@computed
+def _chunk(extent: int, multiple: int, worth: float, most: int) -> int:
+    """A chunk of ``extent`` iterations that are ``worth`` as many chunks."""
+    chunks = min(int(worth), most, -(-extent // multiple))
     if chunks < 2:
         return 0
     each = -(-extent // chunks)
     each += -each % multiple
     return each if each < extent else 0
+
+
+@computed
+def either(chunk: int, otherwise: int) -> int:
+    """The chunk, or something else where a kernel runs as a whole."""
+    return chunk or otherwise
 
 
 def one_thread_seconds(kernel: Kernel, target: Target) -> float:

@@ -17,6 +17,7 @@ from typing import ClassVar
 from ....core.dataclass import dataclass, field
 from ....core.dtypes import DType
 from ...devices.cpu import CpuConstants
+from ...ir.dim_texts import literal_text
 from ...ir.dims import nominal
 from ...ir.graph import Node
 from ...ir.indexing import Expr, Var, of_var
@@ -340,7 +341,7 @@ class _LoopBuilder:
         One array is fetched well by the hardware. Of several it does not have the next lines there in time if most of the
         instructions that a processor holds at once are arithmetic.
         """
-        known = v is not self.first and self.bounds(v) == (str(v.low), str(v.high + 1))
+        known = v is not self.first and self.bounds(v) == (literal_text(v.low), literal_text(v.high + 1))
         if known and (v.extent < 4 * _BLOCK or v.extent % _BLOCK):
             return []
         found = streamed_loads(program, v)

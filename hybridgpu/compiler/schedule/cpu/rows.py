@@ -8,6 +8,7 @@ from dataclasses import replace
 from math import gcd, prod
 
 from ...devices.cpu import CpuConstants
+from ...ir.dim_texts import literal_text
 from ...ir.dims import Dim, nominal
 from ...ir.indexing import Expr, Var, of_var
 from ...size_buckets import MIN_LANE_ROWS, bucket, next_power_of_two
@@ -158,7 +159,7 @@ def rows_fields(
     room = next_power_of_two(width) if dynamic else width
     loops = RowLoops(
         plan=plan,
-        rows=[(v.name, plan.writer.extent(v) if k else str(v.extent)) for k, v in enumerate(rows)],
+        rows=[(v.name, plan.writer.extent(v) if k else literal_text(v.extent)) for k, v in enumerate(rows)],
         reduced=[(v.name, n) for v, n in zip(outer, extents, strict=False)],
         width=room,
         tile=last.name,
@@ -227,12 +228,12 @@ def packed_lanes(program: ScalarProgram, rows: list[Var]) -> int:
     if len(program.reduced) != 1 or not 1 < count < MIN_LANE_ROWS or program.column_sums or program.full_reductions:
         return 0
     along = program.reduced[0]
+    if along.extent < _MIN_PACKED_ROW or along.extent * count < _MIN_PACKED_ELEMENTS:
+        return 0
     run = _VECTOR // gcd(_VECTOR, count)
     while run * count < _LANES and along.extent % (2 * run) == 0:
         run *= 2
-    if run == 1 or along.extent % run or run * count > _MAX_LANES:
-        return 0
-    if along.extent < max(_MIN_PACKED_ROW, 2 * run) or along.extent * count < _MIN_PACKED_ELEMENTS:
+    if run == 1 or along.extent % run or run * count > _MAX_LANES or along.extent < 2 * run:
         return 0
     if any(r.node.prim.name in ("argmax", "argmin") for r in program.reductions):  # lanes do not know positions
         return 0
@@ -345,9 +346,9 @@ def transpose_short_rows(program: ScalarProgram, rows: list[Var], writer: CWrite
     """
     width, row = prod(v.extent for v in program.reduced), rows[-1] if rows else None
     loads = [s for s in program.scalars if s.op == "load" and s.vars & set(program.reduced)]
-    if row is None or not loads or width < 2 or width > (SHORT_ROW if width % _VECTOR else _VECTOR):
-        return None
     if type(width) is Dim and dynamic_row(program) is None:  # tiles of a literal width
+        return None
+    if row is None or not loads or not 2 <= width <= SHORT_ROW or (width > _VECTOR and width % _VECTOR == 0):
         return None
     if len(rows) > 1 and nominal(row.extent) < TILE // 4:  # (how many there are of the outermost is an argument)
         return None

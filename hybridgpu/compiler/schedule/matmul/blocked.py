@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from ...ir.dim_texts import report_text, with_commas
 from ...ir.graph import Node
 from ...passes.materialize import matrix_strides
 from ...target import Target
@@ -28,12 +29,12 @@ def why_in_blocks(node: Node, target: Target) -> str:
     along, across = (matrix_strides(i) for i in node.inputs)
     if node.ndim == 2 and along is not None and across is not None and reduces_outermost(along, across, k):
         size = m * node.shape[-1]
-        return f"sums over a batch, {size:,} elements" if size >= _MIN_SUMS_OVER_BATCH else ""
+        return f"sums over a batch, {with_commas(size)} elements" if size >= _MIN_SUMS_OVER_BATCH else ""
     if work <= cpu.small_product_ops:
         return ""
     if each > cpu.tiled_product_ops:
-        return f"{each:,} multiplications, more than {cpu.tiled_product_ops:,}"
-    long_column = f"columns of {k:,} elements" if k * node.dtype.size > cpu.copied_column_bytes else ""
+        return f"{with_commas(each)} multiplications, more than {cpu.tiled_product_ops:,}"
+    long_column = f"columns of {with_commas(k)} elements" if k * node.dtype.size > cpu.copied_column_bytes else ""
     if along is None or across is None:  # copied first, into rows
         return long_column
     if across[0] == 1 and along[1] == 1:  # row_dot
@@ -44,5 +45,5 @@ def why_in_blocks(node: Node, target: Target) -> str:
         if across[0] * node.dtype.size in PANEL_ROW_BYTES and k <= MAX_PANEL_ROWS:
             return ""  # outer_product, on whole vectors side by side
     if m < _MIN_TILE_ROWS:
-        return f"{m} rows, of a matrix that does not lie in the order of the sum"
+        return f"{report_text(m)} rows, of a matrix that does not lie in the order of the sum"
     return long_column

@@ -16,6 +16,7 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 from ....core.dataclass import dataclass, field
+from ...ir.computed import computed
 from ...ir.graph import Node
 from ...ir.indexing import Expr, Var, of_var, substitute
 from ...passes.fuse.group import Group, label
@@ -315,6 +316,11 @@ def _prologue_note(dot: Node, prologues: Mapping[int, Group]) -> str:
     return f"computes {' and '.join(found)} as it loads {'them' if len(prologues) > 1 else 'it'}"
 
 
+@computed
+def _chunk_rows(rows: int) -> int:
+    return 8 if rows < _FEW_ROWS else _CHUNK_ROWS
+
+
 def _cpu_loops(p: _Product, target: Target, outputs: Sequence[Node]) -> _Loops:
     """Panels of the operands that are made, and the calls between."""
     if not p.prologues and why_in_blocks(p.dot, target):
@@ -376,7 +382,7 @@ def _cpu_loops(p: _Product, target: Target, outputs: Sequence[Node]) -> _Loops:
         fields,
         MatmulChoice(form=form),
         (batch[0].extent, *([m.extent] if panels else [])) if batch else (n.extent if by_columns else m.extent,),
-        chunk_multiple=1 if batch else 8 if by_columns or m.extent < _FEW_ROWS else _CHUNK_ROWS,
+        chunk_multiple=1 if batch else 8 if by_columns else _chunk_rows(m.extent),
         headers=("tile_cpu.h",) if calls.transposes else (),
         compile_cost=5 if form == "dots" and m.extent > 1 else 2,  # tiles, whose sums a compiler unrolls and orders
     )

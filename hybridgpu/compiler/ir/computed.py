@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Functions of dimensions: what they give is computed anew for every size."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from functools import wraps
+from math import gcd
+from typing import Any, NamedTuple, TypeVar
+
+from .dims import Constant, Dim, Form, Scope, form_of, nominal, symbolic
+
+__all__ = ["common_divisor", "computed"]
+
+T = TypeVar("T")
+
+
+def common_divisor(x: int, y: int) -> int:
+    """``gcd(x, y)``, of dimensions a divisor of both at every size."""
+    if type(x) is not Dim and type(y) is not Dim:
+        return gcd(x, y)
+    scope = x.scope if type(x) is Dim else y.scope  # type: ignore[attr-defined]
+    terms = (*form_of(x), *form_of(y))
+    atoms = list(terms[0][0]) if terms else []
+    for others, _ in terms[1:]:
+        shared = Counter(atoms) & Counter(others)
+        atoms = sorted(shared.elements())
+    found = scope.of_form(((tuple(atoms), gcd(*(c for _, c in terms))),))
+    return found  # type: ignore[no-any-return]
+
+
+def computed(function: Callable[..., T]) -> Callable[..., T]:
+    """A function of numbers, as an operation: what it makes of Dims, also in nested tuples, is computed anew for every size.
+
+    It decides nothing by the size that its results do not say. These are a number, or numbers in lists and tuples.
+    """
+
+    @wraps(function)
+    def compute(*args: Any) -> Any:
+        dims: list[Dim] = []
+        structure = Constant(_taken_out(args, dims) if symbolic[0] else None)
+        if not dims:
+            return function(*args)
+        scope = dims[0].scope
+
+        def filled(_: Any, *values: Any) -> Any:
+            return function(*_filled(structure.value, values))
+
+        value, at_first = (filled(None, *map(f, dims)) for f in (lambda d: d.value, nominal))
+        known = scope.functions.setdefault((function, structure, tuple(x.form for x in dims)), filled)
+        return _results(scope, scope.atom("call", (known, *(x.form for x in dims))), value, at_first)
+
+    return compute
+
+
+class _Slot(NamedTuple):
+    """The place of a Dim in arguments."""
+
+    number: int
+
+
+def _taken_out(x: Any, dims: list[Dim]) -> Any:
+    if type(x) is Dim:
+        dims.append(x)
+        return _Slot(len(dims) - 1)
+    return tuple(_taken_out(y, dims) for y in x) if type(x) in (tuple, list) else x
+
+
+def _filled(x: Any, values: Sequence[Any]) -> Any:
+    if type(x) is _Slot:
+        return values[x.number]
+    return tuple(_filled(y, values) for y in x) if type(x) is tuple else x
+
+
+def _results(scope: Scope, form: Form, value: Any, at_first: Any) -> Any:
+    """Dims for the numbers of a result."""
+    if isinstance(value, (list, tuple)):
+        return type(value)(
+            _results(scope, scope.atom("item", (form, k)), x, y)
+            for k, (x, y) in enumerate(zip(value, at_first, strict=True))
+        )
+    return Dim(scope, form, value, at_first)

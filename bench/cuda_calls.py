@@ -40,6 +40,7 @@ class NullDriver:
     """A driver that loads and starts nothing."""
 
     arch, multiprocessors, identity, compiled = "sm_90", 132, "null", 0
+    compiled_kernels: Sequence[str] = ()
     ptr = 0  #: of its stream, which it is itself
     cooperative = False  # so that every kernel is a start of its own: what is measured is Python's share in them
     limits: Mapping[str, int] = MappingProxyType({})

@@ -15,7 +15,7 @@ from .ir.graph import Graph, Node
 
 __all__ = ["KernelKind", "kernel_kind"]
 
-MIN_ELEMENTS = 512  #: of the largest array, where none is random: programs with very many signatures have small ones
+MIN_ELEMENTS = 512  #: of the largest array: programs with very many signatures, such as tests, have small ones
 #: seconds that a call has to save: making a program takes 0.1 to 0.3 s on the CPU, which a user waits for at the first call
 _SAVED = {"cpu": 2e-4, "cuda": 8e-6}
 #: the same of a program whose kernels serve all sizes of a bucket: it is made once for each operator
@@ -49,8 +49,7 @@ def kernel_kind(graph: Graph, device: str) -> KernelKind:
         graph: as it would be evaluated, simplified.
         device: 'cpu' or 'cuda'.
     """
-    draws = any(n.prim.family == "random" for n in graph.nodes)
-    if not draws and max((n.size for n in graph.nodes), default=0) < MIN_ELEMENTS:
+    if max((n.size for n in graph.nodes), default=0) < MIN_ELEMENTS:
         return KernelKind.NONE
     if device != "cpu" and any(n.prim.family == "conv" for n in graph.nodes):
         return KernelKind.NONE  # it is cuDNN's, and views and sums beside it are little

@@ -217,5 +217,5 @@ def _real_gpus():
 def test_bench_gives_every_library_the_same_number_of_threads(monkeypatch):
     monkeypatch.setenv("HYBRIDGPU_NUM_THREADS", "3")
     script = "import hybridgpu; print(hybridgpu.get_num_threads())"
-    environment = children._environment(1)
+    environment = children._environment("1")
     assert subprocess.check_output([sys.executable, "-c", script], env=environment, text=True).strip() == "1"

@@ -77,7 +77,9 @@ def compile_text(text: str, out: Path, flags: Sequence[str], compiler: str | Non
         store.put("so", key, out.read_bytes())
         store.put_json("said", key, said)
     else:
-        out.write_bytes(code)
+        new = out.with_suffix(".new")  # as a compiler does: the old file may be loaded
+        new.write_bytes(code)
+        new.replace(out)
     return said
 
 

@@ -140,6 +140,7 @@ def test_the_report_without_a_compiler():
     assert meaning == "for NumPy: no compiler ran; NumPy runs the graph operator by operator"
 
 
+@pytest.mark.as_shipped  # what is not optimised is one unit
 def test_the_report_names_what_was_compiled(compiler, own_cache):
     """Kernels that another program, or the cache, has are not among it."""
 

@@ -35,6 +35,7 @@ def main(suite: str, device: str, import_seconds: float) -> None:
     where.synchronize()
     start = time.perf_counter()
     where.backend()
+    compiled = compile_report().compiled_modules  # of eager operators, while parameters learnt their shapes
     ready, before = time.perf_counter(), _processor_seconds()
     net(x)
     where.synchronize()
@@ -44,7 +45,7 @@ def main(suite: str, device: str, import_seconds: float) -> None:
         "backend_ms": (ready - start) * 1e3,
         "first_call_ms": (done - ready) * 1e3,
         "first_call_cpu_ms": (after - before) * 1e3,
-        "modules": compile_report().compiled_modules,
+        "modules": compile_report().compiled_modules - compiled,
     }
     print(json.dumps(times))
 

@@ -494,6 +494,7 @@ def to_scalar(value: Any, dtype: DType) -> bool | int | float:
         wide = dtype.kind == "i" and dtype.size >= 4
         if wide and isinstance(value, int) and -(1 << 8 * dtype.size - 1) <= value < 1 << 8 * dtype.size - 1:
             return value
+        value = float(value) if isinstance(value, float) else int(value)
     with np.errstate(all="ignore"):
         if dtype.is_float:
             held = float(dtype.np.type(value))

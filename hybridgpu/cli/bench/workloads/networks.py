@@ -30,22 +30,22 @@ class EncoderLayer(HybridBlock):
 
     def __init__(self, batch: int, length: int, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self._split, self._heads = (batch, length, HEADS, UNITS // HEADS), (batch * HEADS, length, UNITS // HEADS)
-        self._joined = (batch, length, UNITS)
+        self.split, self.merged = (batch, length, HEADS, UNITS // HEADS), (batch, length, UNITS)
+        self.of_heads = (batch * HEADS, length, UNITS // HEADS)
         with self.name_scope():
             self.query, self.key, self.value, self.out = (nn.Dense(UNITS, flatten=False) for _ in range(4))
             self.wide, self.narrow = nn.Dense(4 * UNITS, flatten=False), nn.Dense(UNITS, flatten=False)
             self.first_norm, self.second_norm, self.gelu = nn.LayerNorm(), nn.LayerNorm(), nn.GELU()
 
-    def _of_heads(self, x: Any) -> Any:
-        return x.reshape(self._split).transpose((0, 2, 1, 3)).reshape(self._heads)
+    def split_heads(self, x: Any) -> Any:
+        return x.reshape(self.split).transpose((0, 2, 1, 3)).reshape(self.of_heads)
 
     def hybrid_forward(self, F: Any, x: Any) -> Any:
-        query, key, value = (self._of_heads(layer(x)) for layer in (self.query, self.key, self.value))
+        query, key, value = (self.split_heads(layer(x)) for layer in (self.query, self.key, self.value))
         weights = F.softmax(F.batch_dot(query, key, transpose_b=True) * (UNITS // HEADS) ** -0.5)
-        batch, length, heads, width = self._split
+        batch, length, heads, width = self.split
         y = F.batch_dot(weights, value).reshape((batch, heads, length, width)).transpose((0, 2, 1, 3))
-        x = self.first_norm(x + self.out(y.reshape(self._joined)))
+        x = self.first_norm(x + self.out(y.reshape(self.merged)))
         return self.second_norm(x + self.narrow(self.gelu(self.wide(x))))
 
 

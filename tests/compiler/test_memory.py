@@ -541,7 +541,7 @@ def test_training(request, manner, target):
     for hybrid in (False, True):
         if hybrid:
             net.hybridize()
-        with sharing(manner), recorded(seen):
+        with sharing(manner), recorded(seen if hybrid else []):  # eager operators' programs have dimensions in them
             with mx.autograd.record():
                 loss = -mx.nd.pick(net(x), label).sum()
             loss.backward()

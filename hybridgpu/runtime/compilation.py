@@ -370,7 +370,7 @@ class Compilation:
             self._prewarmed = self._left.enter_context(backend.prewarm(self._numeric))
             from ..compiler.pipeline import compile_graph
 
-            dumper = Dumper(self._name, self._names)
+            dumper = Dumper(self._name, self._names, self._scope)
             assert self._target is not None
             target = self._target.with_numeric(self._numeric)
             seen = dumper if dumper.folder else None

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 
@@ -10,12 +12,14 @@ import hybridgpu as mx
 from hybridgpu import autograd, nd
 from hybridgpu.compiler import pipeline
 from hybridgpu.gluon import nn
+from hybridgpu.runtime import compilation
 
 
 @pytest.fixture
 def planned(monkeypatch):
-    """The names of graphs that were planned."""
+    """The names of graphs that were planned, also those that an earlier run has left on disk."""
     names, plan = [], pipeline.compile_graph
+    monkeypatch.setattr(compilation, "_stored", lambda data: None)
 
     def counted(graph, *args, **named):
         names.append(graph.name)
@@ -85,3 +89,18 @@ def test_executors_plan_no_third_size(planned, compiler):
         (y,) = executor.forward(is_train=True, data=nd.array(x))
         np.testing.assert_allclose(y.asnumpy(), x @ weight.T + bias, 1e-4, 1e-4)
         assert not planned or n in (8, 6), n
+
+
+def test_dumps_have_the_numbers_of_their_size(planned, compiler, tmp_path, monkeypatch):
+    monkeypatch.setenv("HYBRIDGPU_DUMP", str(tmp_path))
+    net = make_net()
+    net.hybridize()
+    for n in (8, 6, 7):
+        gradients(net, np.ones((n, 17), np.float32))
+        for folder in tmp_path.iterdir():
+            texts = {p.name: p.read_text() for p in folder.iterdir()}
+            assert "\x02" not in "".join(texts.values())
+            assert f"f32[{n}," in texts["01_lowered.txt"] and json.loads(texts["plan.json"])["steps"]
+            for p in folder.iterdir():
+                p.unlink()
+            folder.rmdir()

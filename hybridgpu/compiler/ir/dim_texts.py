@@ -7,7 +7,7 @@ import re
 
 from .dims import MARK, Dim, scope_of_mark, symbolic
 
-__all__ = ["literal_text", "report_text", "with_commas", "with_literals"]
+__all__ = ["is_literal", "literal_text", "report_text", "with_commas", "with_literals"]
 
 
 def report_text(x: object, spec: str = "") -> str:
@@ -25,6 +25,11 @@ def report_text(x: object, spec: str = "") -> str:
 def literal_text(x: int) -> str:
     """``str(x)`` for text that :func:`with_literals` completes, if it is not dropped before."""
     return report_text(x)
+
+
+def is_literal(text: str) -> bool:
+    """Whether a text is a whole number, or a mark for one, rather than the name of an argument."""
+    return text.isdigit() or MARK.fullmatch(text) is not None
 
 
 def with_literals(text: str) -> str:

@@ -42,6 +42,7 @@ __all__ = [
     "scope_of_mark",
     "symbolic",
     "symbolic_dims",
+    "without_marks",
 ]
 
 T = TypeVar("T")
@@ -107,7 +108,7 @@ def symbolic_dims() -> Iterator[Scope]:
     try:
         yield scope
     except Exception as e:
-        e.args = tuple(_without_marks(x) if type(x) is str else x for x in e.args)
+        e.args = tuple(without_marks(x) if type(x) is str else x for x in e.args)
         raise
     finally:
         scope.closed = True
@@ -369,8 +370,8 @@ def scope_of_mark(mark: re.Match[str]) -> Scope:
     return _scopes[int(mark[1])]
 
 
-def _without_marks(text: str) -> str:
-    """A message with the numbers of the present size."""
+def without_marks(text: str) -> str:
+    """A text with the numbers of the present size in the place of marks."""
     return MARK.sub(lambda mark: format(scope_of_mark(mark).of_mark(int(mark[2])).value, mark[3]), text)
 
 

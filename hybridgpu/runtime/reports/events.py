@@ -22,6 +22,7 @@ from ...core.settings import debug_level, dump_folder
 from .explain import annotated, counted, size
 
 if TYPE_CHECKING:
+    from ...compiler.ir.dims import Scope
     from ..compilation import Compiled
 
 __all__ = ["CompileEvent", "CompileReport", "Dumper", "compile_report", "modules_compiled", "record"]
@@ -199,8 +200,9 @@ class Dumper:
 
     _count = 0
 
-    def __init__(self, name: str, names: NameTable) -> None:
+    def __init__(self, name: str, names: NameTable, scope: Scope | None = None) -> None:
         self._names = names
+        self._scope = scope  # of dimensions, whose numbers at this size are written
         self._written = ""
         root = dump_folder()
         self.folder: Path | None = None
@@ -224,12 +226,16 @@ class Dumper:
         if self.folder is None:
             return
         if isinstance(value, Program):
-            self._write_program(value.renamed(self._names))
+            from ...compiler.templates import at_own_extents
+
+            program = value if self._scope is None else at_own_extents(self._scope, value)
+            self._write_program(program.renamed(self._names))
             return
+        from ...compiler.ir.dims import without_marks
         from ...compiler.ir.text import align_comments
         from ...compiler.stage_text import stage_text
 
-        text = align_comments(self._names(stage_text(value)))
+        text = align_comments(self._names(without_marks(stage_text(value))))
         if text == self._written:
             return  # the pass did nothing
         number = _stage_number(stage)

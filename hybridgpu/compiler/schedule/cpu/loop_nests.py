@@ -17,7 +17,7 @@ from typing import ClassVar
 from ....core.dataclass import dataclass, field
 from ....core.dtypes import DType
 from ...devices.cpu import CpuConstants
-from ...ir.dim_texts import literal_text
+from ...ir.dim_texts import is_literal
 from ...ir.dims import nominal
 from ...ir.graph import Node
 from ...ir.indexing import Expr, Var, of_var
@@ -341,15 +341,14 @@ class _LoopBuilder:
         One array is fetched well by the hardware. Of several it does not have the next lines there in time if most of the
         instructions that a processor holds at once are arithmetic.
         """
-        known = v is not self.first and self.bounds(v) == (literal_text(v.low), literal_text(v.high + 1))
-        if known and (v.extent < 4 * _BLOCK or v.extent % _BLOCK):
+        if self.has_literal_bounds(v) and (v.extent < 4 * _BLOCK or v.extent % _BLOCK):
             return []
         found = streamed_loads(program, v)
         return found if operations_along(program, v) >= CpuConstants.prefetch_ops * len(found) else []
 
     def with_prefetch(self, loop: Loop, v: Var, streams: list[Scalar]) -> Loop:
         """``loop`` in blocks, before each of which what comes later is fetched."""
-        known = loop.begin == str(v.low) and loop.end == str(v.high + 1)
+        known = self.has_literal_bounds(v)
         size = _BLOCK if known else _RUNTIME_BLOCK
         at = of_var(Var("at", max(2, v.extent)))
         body: list[Statement | str] = [
@@ -367,6 +366,9 @@ class _LoopBuilder:
         self.statements += len(body)
         if self.piece_count > 1 and self.statements > _MAX_STATEMENTS:
             raise TooManyStatements
+
+    def has_literal_bounds(self, v: Var) -> bool:
+        return v is not self.first and v.name not in self.block_bounds and all(map(is_literal, self.bounds(v)))
 
     def bounds(self, v: Var) -> tuple[str, str]:
         """Where the loop over ``v`` begins and ends; those of the first variable are arguments."""

@@ -8,7 +8,7 @@ from dataclasses import replace
 from math import gcd, prod
 
 from ...devices.cpu import CpuConstants
-from ...ir.dim_texts import literal_text
+from ...ir.dim_texts import is_literal, literal_text
 from ...ir.dims import Dim, nominal
 from ...ir.indexing import Expr, Var, of_var
 from ...size_buckets import MIN_LANE_ROWS, bucket, next_power_of_two
@@ -269,7 +269,7 @@ def columns_fields(
     tile = tiles.rows if tiles else 0
     size = run * last.extent or tile or _row_lane_count(last, len(plan.passes) - 1, runtime)
     end = str(size) if run else "end" if runtime else plan.writer.extent(last)
-    known = not runtime and end == str(last.extent)
+    known = not runtime and not run and is_literal(end)
     first = program.reduced[0]
     # a sum of sums, as above; the outermost loop is taken in parts
     part = PARTIAL_SUM_TERMS * max(run, 1)

@@ -13,6 +13,7 @@ sum may be larger than any float16); around matrix products it is not, for the s
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,6 +25,7 @@ from .ir.types import TensorType, tensor_type
 
 __all__ = ["Interpreter", "evaluate", "evaluate_stored"]
 
+_MOST_LINES = 24
 #: besides leaves and views, what moves elements without computing
 _MOVES = frozenset({"take", "take_along", "scatter_set", "select", "copy", "stop_gradient"})
 
@@ -57,18 +59,18 @@ class _Holding(NamedTuple):
 _STORED = _Holding(False, (bf16,))
 
 
-class Single(NamedTuple):
-    """A graph of one primitive.
+class Written(NamedTuple):
+    """A graph as Python.
 
     Attributes:
-        evaluate: as the primitive's; its result may have its axes in another order in memory.
-        operands: for each, the position of an argument, or a constant.
+        lines: what they compute.
+        results: an expression for each.
+        names: what both name, besides the arguments.
     """
 
-    evaluate: Callable[..., Any]
-    operands: list[Any]
-    params: Any
-    type: TensorType
+    lines: list[str]
+    results: list[str]
+    names: dict[str, Any]
 
 
 class Interpreter:
@@ -89,21 +91,21 @@ class Interpreter:
         self.graph, self._xp = graph, xp
         hold = _Holding(wide, () if wide else _halves(graph))
         slot: dict[Node, int] = {}
-        self._start: list[Any] = []  # constants among the scalars
-        scalars, constant = _scalars(graph), _constant(graph) if hold.halves else set()
-        self._steps: list[tuple[Callable[..., Any], list[int], Any, TensorType, int]] = []
+        self._start: list[Any] = []  # constants that are held as numbers
+        shapes, constant = _held_shapes(graph), _constant(graph) if hold.halves else set()
+        self._steps: list[tuple[Callable[..., Any], list[int], int]] = []
+        self._as_in_memory: set[int] = set()  # what is C-contiguous if the arguments are
         for node in graph.nodes:
-            if node in scalars and node.prim.family == "view":
-                slot[node] = slot[node.inputs[0]]  # of one number: the number
+            if shapes[node] != node.shape and node.prim.family == "view":
+                slot[node] = slot[node.inputs[0]]  # whoever reads it broadcasts
                 continue
             slot[node] = len(self._start)
             self._start.append(None)
-            if node in scalars and node.prim.name == "full":
-                self._start[-1] = xp.asarray(node.params["value"], hold.dtype(node.dtype).np)
+            if node.prim.name == "full":
+                number = xp.asarray(node.params["value"], hold.dtype(node.dtype).np)
+                self._start[-1] = xp.broadcast_to(number, shapes[node])
             elif node.prim.name != "input":
-                run, params, type = node.prim.evaluate, node.params, node.type
-                if node in scalars:
-                    type = tensor_type((), node.dtype)
+                run, params, type = node.prim.evaluate, node.params, tensor_type(shapes[node], node.dtype)
                 if wide:
                     type, params = hold.type(type), hold.params(params)
                     if node.prim.name == "cast" and params["dtype"].is_float:
@@ -115,7 +117,18 @@ class Interpreter:
                 if special is not None:
                     held = [hold.type(i.type) for i in node.inputs]
                     run = special(node, held, params, type) or run
-                self._steps.append((run, [slot[i] for i in node.inputs], params, type, slot[node]))
+                given = [slot[i] for i in node.inputs]
+                prepare = getattr(run, "prepare", None)
+                if prepare is None:
+                    function = _of_arrays(run, xp, params, type)
+                else:
+                    function = prepare(xp, [shapes[i] for i in node.inputs], params, type)
+                self._steps.append((function, given, slot[node]))
+                if isinstance(function, np.ufunc) and all(shapes[i] in (node.shape, ()) for i in node.inputs):
+                    self._as_in_memory.update([slot[node]] if self._as_in_memory.issuperset(given) else [])
+                    continue
+            if node.prim.name in ("input", "full"):
+                self._as_in_memory.add(slot[node])
         self._inputs = [
             (
                 slot[n],
@@ -139,8 +152,8 @@ class Interpreter:
         results = []
         token = ignore_errors(IGNORED)
         try:
-            for run, inputs, params, out, target in self._steps:
-                env[target] = run(xp, [env[k] for k in inputs], params, out)
+            for run, inputs, target in self._steps:
+                env[target] = run(*[env[k] for k in inputs])
             for k, copy, rounded in zip(self._outputs, self._copy, self._rounded, strict=True):
                 y = env[k]
                 if rounded is not None:
@@ -156,48 +169,85 @@ class Interpreter:
             restore_errors(token)
         return results
 
-    @property
-    def single(self) -> Single | None:
-        """The one primitive that this is, for callers that repeat it; None where there are several, or the result of one
-        is not yet that of a call."""
-        if len(self._steps) != 1 or any(held for _, held in self._inputs) or any(self._copy) or any(self._rounded):
+    def written(self, arguments: Sequence[str]) -> Written | None:
+        """Python that does what a call does; None where that is long, or arguments or results are converted.
+
+        Args:
+            arguments: the names of the arrays.
+        """
+        if len(self._steps) > _MOST_LINES or any(held for _, held in self._inputs) or any(self._rounded):
             return None
-        run, inputs, params, out, target = self._steps[0]
-        if self._outputs != [target] or not out.shape:
-            return None
-        position = {k: n for n, (k, _) in enumerate(self._inputs)}
-        operands = [position[k] if k in position else self._start[k] for k in inputs]
-        return Single(run, operands, params, out)
+        xp = self._xp
+        names: dict[str, Any] = {}
+        known = {slot: name for (slot, _), name in zip(self._inputs, arguments, strict=True)}
+        for slot, constant in enumerate(self._start):
+            if constant is not None:
+                known[slot] = f"c{slot}"
+                names[f"c{slot}"] = constant
+        lines = []
+        for k, (function, inputs, target) in enumerate(self._steps):
+            known[target] = f"e{k}"
+            names[f"f{k}"] = function
+            lines.append(f"e{k} = f{k}({', '.join(known[i] for i in inputs)})")
+        results = []
+        for slot, copy, node in zip(self._outputs, self._copy, self.graph.outputs, strict=True):
+            result = known[slot]
+            if copy:
+                names["copied"] = partial(xp.array, order="C")
+                result = f"copied({result})"
+            elif not node.shape:  # NumPy returns scalars
+                names["array"] = xp.asarray
+                result = f"array({result})"
+            elif slot not in self._as_in_memory:
+                names["contiguous"] = xp.ascontiguousarray
+                result = f"contiguous({result})"
+            results.append(result)
+        return Written(lines, results, names)
 
 
-def _scalars(graph: Graph) -> set[Node]:
-    """What is one number, in any shape, and needs no more than a zero-dimensional array: whoever reads it broadcasts.
+def _of_arrays(run: Callable[..., Any], xp: Any, params: Any, out: TensorType) -> Callable[..., Any]:
+    """An evaluation as a function of the arrays alone."""
+    return lambda *arrays: run(xp, arrays, params, out)
 
-    Such are constants, and what is computed of numbers that are arguments. Elementwise primitives with another operand
-    of full shape broadcast.
+
+def _held_shapes(graph: Graph) -> dict[Node, tuple[int, ...]]:
+    """The shape in which each node's array is held: its own, or a smaller one that broadcasts to it.
+
+    Constants, numbers that are arguments, and what is broadcast are not spread out for elementwise primitives, whose
+    functions broadcast.
     """
     whole = set(graph.outputs)  # what is read as an array of its shape
     while True:
-        found: set[Node] = set()
+        held: dict[Node, tuple[int, ...]] = {}
+        more: set[Node] = set()
         for node in graph.nodes:
-            if node.prim.name == "input":
-                found.update([] if node.shape else [node])
-            elif node in whole:
-                continue
+            held[node] = node.shape
+            if node in whole:
+                shape = node.shape
+                if not _broadcasts(node) or _broadcast_shape(node, held) != shape:
+                    more.update(node.inputs)
             elif node.prim.name == "full":
-                found.add(node)
-            elif node.prim.name in ("reshape", "broadcast") or (_broadcasts(node) and node.inputs):
-                found.update([node] if found.issuperset(node.inputs) else [])
-        known = len(whole)
-        for node in graph.nodes:
-            if node not in found and (not _broadcasts(node) or found.issuperset(node.inputs)):
-                whole.update(node.inputs)
-        if len(whole) == known:
-            return found
+                held[node] = ()
+            elif node.prim.name == "broadcast":
+                held[node] = held[node.inputs[0]]
+            elif node.prim.name == "reshape" and held[node.inputs[0]] == ():
+                held[node] = ()
+            elif _broadcasts(node) and node.inputs:
+                held[node] = _broadcast_shape(node, held)
+            else:
+                more.update(node.inputs)
+        if more <= whole:
+            return held
+        whole |= more
+
+
+def _broadcast_shape(node: Node, held: dict[Node, tuple[int, ...]]) -> tuple[int, ...]:
+    """The shape that a function which broadcasts gives for the operands as they are held."""
+    return np.broadcast_shapes(*(held[i] for i in node.inputs))
 
 
 def _broadcasts(node: Node) -> bool:
-    return node.prim.family == "elementwise" and node.prim.name != "select"
+    return node.prim.family == "elementwise"
 
 
 def _halves(graph: Graph) -> tuple[DType, ...]:

@@ -15,8 +15,8 @@ from ..backends.devices import HostDevice
 from ..backends.library import as_function
 from ..compiler.interpreter_cost import KernelKind, kernel_kind
 from ..compiler.passes.canonicalize.simplify import simplify
-from ..compiler.reference import Interpreter
 from ..core.settings import eager_kernels
+from .interpreted import InterpretedGraph
 from .late_bindings import late
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def runners(functions: Sequence[DifferentiableGraph], device: Device) -> list[Ca
     kernels = late.eager_kernels(asked, device) if asked else []
     found = {k: kernel for k, kernel in zip(wanted, kernels, strict=True) if kernel is not None}
     hook = as_function(device.library, device.xp)
-    return [found.get(k) or Interpreter(g, device.xp, special=hook) for k, g in enumerate(simple)]
+    return [found.get(k) or InterpretedGraph(g, device.xp, hook) for k, g in enumerate(simple)]
 
 
 def wants_kernel(graph: Graph, device: Device) -> bool:

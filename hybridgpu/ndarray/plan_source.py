@@ -2,7 +2,7 @@
 """Source of plans: the lines of a Python function that repeats an operator on arrays of given types.
 
 Types, shapes and what NumPy is to do are known when a plan is made, so nothing of that is asked at a call. The text says
-nothing of the operator but how many arrays it takes and gives, so that a few texts serve all.
+no more of the operator than which arrays each of its functions takes, so that a few texts serve most.
 """
 
 from __future__ import annotations
@@ -10,19 +10,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from ..backends.code_cache import code_of
 from ..compiler.reference import Interpreter
 from ..core.autograd_state import ResultInfo
-from ..core.float_errors import IGNORED, ignore_errors, restore_errors
+from .interpreted import evaluation_lines
 from .plans import Plan
 from .tape import DifferentiableGraph, FunctionCall
 from .types import array_type
 
 if TYPE_CHECKING:
     from ..backends.devices import Device
-    from ..compiler.reference import Single
     from ..context import Context
 
 __all__ = ["plan_of"]
@@ -50,11 +47,10 @@ def plan_of(
     names |= {f"t{k}": t for k, t in enumerate(types)}
     compute = [f"a{k} = x{k}._data" for k in range(count)]  # once: another thread may exchange it
     addresses: list[str] = ["None"] * len(results)
-    single = run.single if isinstance(run, Interpreter) else None
+    written = evaluation_lines(run, [f"a{k}" for k in range(count)], names) if isinstance(run, Interpreter) else None
     kernel_lines = getattr(run, "lines", None)
-    if single is not None:
-        names |= {"ignore_errors": ignore_errors, "restore_errors": restore_errors, "ignored": IGNORED}
-        compute += ["token = ignore_errors(ignored)", "try:", f"    d0 = {_evaluation(single, names)}"]
+    if written is not None:
+        compute += ["token = ignore_errors(ignored)", "try:", *(f"    {line}" for line in written)]
         compute += [*_otherwise(parameters), "finally:", "    restore_errors(token)"]
     elif kernel_lines is not None:
         names |= run.names | {"address_of": _address_of}
@@ -130,16 +126,3 @@ def _define(parameters: str, lines: Sequence[str], names: dict[str, Any]) -> _Ca
     exec(code_of(text, f"{__file__}, plan"), scope)  # a file of ours, so that messages name the user's line
     call: _Call = scope.pop("call")
     return call
-
-
-def _evaluation(single: Single, names: dict[str, Any]) -> str:
-    """The expression of a primitive's result."""
-    evaluate, operands, params, type = single
-    names |= {f"c{k}": x for k, x in enumerate(operands) if not isinstance(x, int)}
-    given = ", ".join(f"a{x}" if isinstance(x, int) else f"c{k}" for k, x in enumerate(operands))
-    name = getattr(evaluate, "name", "")
-    if name:
-        names["compute"] = getattr(np, name)
-        return f"compute({given})"
-    names |= {"evaluate": evaluate, "np": np, "params": params, "type": type, "contiguous": np.ascontiguousarray}
-    return f"contiguous(evaluate(np, [{given}], params, type))"

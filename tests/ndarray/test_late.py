@@ -7,11 +7,8 @@ import numpy as np
 import pytest
 
 import hybridgpu as mx
-from hybridgpu.compiler.ir.types import tensor_type
 from hybridgpu.compiler.passes.differentiate import differentiate
-from hybridgpu.compiler.primitives import builder
-from hybridgpu.compiler.reference import Interpreter, _scalars
-from hybridgpu.core.dtypes import f32
+from hybridgpu.compiler.reference import Interpreter
 from hybridgpu.core.rng import next_state
 from hybridgpu.ndarray import apply, tape
 from hybridgpu.ndarray.dynamic_attributes import dynamic_call
@@ -162,24 +159,3 @@ def test_late_attributes_give_the_bits_of_constants(op, k):
     got = Interpreter(late.function.graph)(*[a._data for a in arrays], *late.numbers(values), *state)
     for g, w in zip(got, want, strict=True):
         assert g.dtype == w.dtype and g.tobytes() == w.tobytes()
-
-
-def test_numbers_stay_numbers_until_an_array_meets_them():
-    """Two numbers are multiplied once, not for every element."""
-    b = builder()
-    x, s, t = (
-        b.input(tensor_type((4, 8), f32), "x"),
-        b.input(tensor_type((), f32), "s"),
-        b.input(tensor_type((), f32), "t"),
-    )
-    spread = [b.broadcast(b.reshape(n, (1, 1)), (4, 8)) for n in (s, t)]
-    product = spread[0] * spread[0] + 1.0
-    twice = b.sum(spread[1], (1,))  # needs an array
-    graph = b.finish([x * product, twice, b.broadcast(b.reshape(s, (1,)), (3,))], "g")
-    found = _scalars(graph)
-    assert product in found and spread[0] in found and spread[1] not in found
-    data = RANDOM.uniform(-1, 1, (4, 8)).astype(np.float32)
-    got = Interpreter(graph)(data, np.float32(3) + np.zeros((), np.float32), np.asarray(5, np.float32))
-    np.testing.assert_array_equal(got[0], data * np.float32(10))
-    np.testing.assert_array_equal(got[1], np.full(4, 40, np.float32))
-    np.testing.assert_array_equal(got[2], np.full(3, 3, np.float32))

@@ -44,7 +44,8 @@ class Primitive:
         name: unique; also the builder method and the printed name.
         family: leaf, elementwise, view, reduce, contract, index, library.
         infer: (input types, params) -> output type; raises TypeError on misuse.
-        evaluate: (xp, inputs, params, output type) -> array; the meaning of the primitive.
+        evaluate: (xp, inputs, params, output type) -> array; the meaning of the primitive. If it has a method
+            ``prepare``, (xp, shapes of inputs, params, output type) -> a function of the inputs that gives the same.
         expr: elementwise only: C expression with {0}, {1} … and {T} (compute type), or a function
             of the input and output dtypes that returns one.
         vjp: (b, g, y, inputs, params) -> one cotangent (or None) per input, or NO_DERIVATIVE.

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..ir.graph import NO_DERIVATIVE, Builder, Node, Params, Primitive
@@ -20,11 +20,21 @@ def _infer_dot(types: Sequence[TensorType], params: Params) -> TensorType:
     return tensor_type((*batch, x.shape[-2], w.shape[-1]), x.dtype)
 
 
-def _evaluate_dot(xp: Any, inputs: Sequence[Any], params: Params, out: TensorType) -> Any:
-    x, w = inputs
-    if out.dtype.short == "f16":
-        return xp.matmul(x.astype(xp.float32), w.astype(xp.float32)).astype(out.dtype.np)
-    return xp.matmul(x, w)
+class _Dot:
+    """The evaluation of a matrix product."""
+
+    def __call__(self, xp: Any, inputs: Sequence[Any], params: Params, out: TensorType) -> Any:
+        x, w = inputs
+        if out.dtype.short == "f16":
+            return xp.matmul(x.astype(xp.float32), w.astype(xp.float32)).astype(out.dtype.np)
+        return xp.matmul(x, w)
+
+    def prepare(
+        self, xp: Any, shapes: Sequence[tuple[int, ...]], params: Params, out: TensorType
+    ) -> Callable[..., Any]:
+        if out.dtype.short == "f16":
+            return lambda *inputs: self(xp, inputs, params, out)
+        return xp.matmul  # type: ignore[no-any-return]
 
 
 def _infer_affine(types: Sequence[TensorType], params: Params) -> TensorType:
@@ -59,7 +69,7 @@ ROWS = [
         "dot",
         "contract",
         _infer_dot,
-        _evaluate_dot,
+        _Dot(),
         _vjp_dot,
         doc="(…, m, k) times (…, k, n)",
     ),

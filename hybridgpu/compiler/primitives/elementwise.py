@@ -79,6 +79,11 @@ class ArrayFunction:
     def __call__(self, xp: Any, inputs: Sequence[Any], params: Params, out: TensorType) -> Any:
         return getattr(xp, self.name)(*inputs)
 
+    def prepare(
+        self, xp: Any, shapes: Sequence[tuple[int, ...]], params: Params, out: TensorType
+    ) -> Callable[..., Any]:
+        return getattr(xp, self.name)  # type: ignore[no-any-return]
+
 
 def _row(
     name: str,

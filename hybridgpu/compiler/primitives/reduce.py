@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from math import prod
 from typing import Any
 
@@ -43,10 +44,10 @@ _BLOCK = 64  #: rows that are added one after the other
 _UFUNC = {"sum": "add", "prod": "multiply", "max": "maximum", "min": "minimum"}
 
 
-def _few_planes(x: Any, axes: Sequence[int]) -> bool:
+def _few_planes(shape: Sequence[int], axes: Sequence[int]) -> bool:
     """True for reductions over a few leading axes, such as those of windows: whole planes are then combined."""
-    count = prod(x.shape[: len(axes)])
-    return axes[-1] == len(axes) - 1 and 1 < count <= _PLANES and x.size >= 64 * count
+    count = prod(shape[: len(axes)])
+    return axes[-1] == len(axes) - 1 and 1 < count <= _PLANES and prod(shape) >= 64 * count
 
 
 def _by_planes(xp: Any, function: str, x: Any, axes: int, out: TensorType) -> Any:
@@ -58,9 +59,9 @@ def _by_planes(xp: Any, function: str, x: Any, axes: int, out: TensorType) -> An
     return total.astype(out.dtype.np, copy=False)
 
 
-def _many_rows(x: Any, axes: Sequence[int]) -> bool:
+def _many_rows(shape: Sequence[int], axes: Sequence[int]) -> bool:
     """True for sums over leading axes that NumPy adds up one after the other, which loses digits."""
-    return axes == tuple(range(len(axes))) and len(axes) < x.ndim and prod(x.shape[: len(axes)]) >= 4 * _BLOCK
+    return axes == tuple(range(len(axes))) and len(axes) < len(shape) and prod(shape[: len(axes)]) >= 4 * _BLOCK
 
 
 def _sum_by_blocks(x: Any, axes: int, dtype: Any) -> Any:
@@ -89,27 +90,42 @@ def _arg_by_planes(xp: Any, function: str, x: Any, axes: int, out: TensorType) -
     return at
 
 
-def _evaluate(function: str) -> Any:
-    def run(xp: Any, inputs: Sequence[Any], params: Params, out: TensorType) -> Any:
-        x = inputs[0]
-        if _few_planes(x, params["axes"]):
-            return _by_planes(xp, function, x, len(params["axes"]), out)
-        if function in ("sum", "prod"):
-            if function == "sum" and xp is np and out.dtype.is_float and _many_rows(x, params["axes"]):
-                return _sum_by_blocks(x, len(params["axes"]), out.dtype.np)
-            return getattr(xp, function)(x, axis=params["axes"], dtype=out.dtype.np)
-        if x.size == 0:
-            # the identity: -inf for a maximum of nothing
-            lowest = function == "max"
-            if out.dtype.is_float:
-                value: Any = float("-inf") if lowest else float("inf")
-            else:
-                limits = xp.iinfo(out.dtype.np) if out.dtype.is_integer else None
-                value = (limits.min if lowest else limits.max) if limits else not lowest
-            return xp.full(out.shape, value, out.dtype.np)
-        return getattr(xp, function)(x, axis=params["axes"])
+class _Reduction:
+    """The evaluation of a reduction by a function of the array module."""
 
-    return run
+    def __init__(self, function: str) -> None:
+        self._function = function
+
+    def __call__(self, xp: Any, inputs: Sequence[Any], params: Params, out: TensorType) -> Any:
+        return self.prepare(xp, [inputs[0].shape], params, out)(*inputs)
+
+    def prepare(
+        self, xp: Any, shapes: Sequence[tuple[int, ...]], params: Params, out: TensorType
+    ) -> Callable[..., Any]:
+        function, axes, (shape,) = self._function, params["axes"], shapes
+        if _few_planes(shape, axes):
+            return lambda x: _by_planes(xp, function, x, len(axes), out)
+        adds = function in ("sum", "prod")
+        if adds and function == "sum" and xp is np and out.dtype.is_float and _many_rows(shape, axes):
+            return lambda x: _sum_by_blocks(x, len(axes), out.dtype.np)
+        if not adds and prod(shape) == 0:
+            return lambda x: _of_nothing(xp, function == "max", out)
+        if xp is np:
+            axis = axes[0] if len(axes) == 1 else axes
+            reduce = getattr(np, _UFUNC[function]).reduce
+            return partial(reduce, axis=axis, dtype=out.dtype.np) if adds else partial(reduce, axis=axis)
+        array_function = getattr(xp, function)
+        return partial(array_function, axis=axes, dtype=out.dtype.np) if adds else partial(array_function, axis=axes)
+
+
+def _of_nothing(xp: Any, largest: bool, out: TensorType) -> Any:
+    """The identity of an extreme: -inf for a maximum of nothing."""
+    if out.dtype.is_float:
+        value: Any = float("-inf") if largest else float("inf")
+    else:
+        limits = xp.iinfo(out.dtype.np) if out.dtype.is_integer else None
+        value = (limits.min if largest else limits.max) if limits else not largest
+    return xp.full(out.shape, value, out.dtype.np)
 
 
 def _evaluate_arg(function: str) -> Any:
@@ -118,7 +134,7 @@ def _evaluate_arg(function: str) -> Any:
         rest = [i for i in range(x.ndim) if i not in axes]
         if x.size == 0:
             return xp.zeros(out.shape, out.dtype.np)
-        if _few_planes(x, axes):
+        if _few_planes(x.shape, axes):
             return _arg_by_planes(xp, function, x, len(axes), out)
         flat = xp.transpose(x, (*rest, *axes)).reshape((*out.shape, -1))
         return getattr(xp, function)(flat, axis=-1).astype(out.dtype.np)
@@ -147,10 +163,10 @@ def _vjp_extreme(b: Builder, g: Node, y: Node, inputs: Sequence[Node], params: P
 
 
 ROWS = [
-    Primitive("sum", "reduce", _infer_total, _evaluate("sum"), _vjp_sum, doc="sum over axes"),
-    Primitive("prod", "reduce", _infer_total, _evaluate("prod"), _vjp_prod, doc="product over axes"),
-    Primitive("amax", "reduce", _infer, _evaluate("max"), _vjp_extreme, doc="maximum over axes; NaN wins"),
-    Primitive("amin", "reduce", _infer, _evaluate("min"), _vjp_extreme, doc="minimum over axes; NaN wins"),
+    Primitive("sum", "reduce", _infer_total, _Reduction("sum"), _vjp_sum, doc="sum over axes"),
+    Primitive("prod", "reduce", _infer_total, _Reduction("prod"), _vjp_prod, doc="product over axes"),
+    Primitive("amax", "reduce", _infer, _Reduction("max"), _vjp_extreme, doc="maximum over axes; NaN wins"),
+    Primitive("amin", "reduce", _infer, _Reduction("min"), _vjp_extreme, doc="minimum over axes; NaN wins"),
     Primitive("argmax", "reduce", _infer_arg, _evaluate_arg("argmax"), NO_DERIVATIVE, doc="index of the first maximum"),
     Primitive("argmin", "reduce", _infer_arg, _evaluate_arg("argmin"), NO_DERIVATIVE, doc="index of the first minimum"),
 ]

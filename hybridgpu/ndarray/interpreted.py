@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Interpreted operators: graphs that the array library runs primitive by primitive, from the third call on as Python."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ..backends.code_cache import code_of
+from ..compiler.reference import Interpreter
+from ..core.float_errors import IGNORED, ignore_errors, restore_errors
+
+if TYPE_CHECKING:
+    from ..compiler.ir.graph import Graph
+
+__all__ = ["InterpretedGraph", "evaluation_lines"]
+
+_CALLS = 2  #: before Python is written, which takes as long as some calls
+
+
+class InterpretedGraph(Interpreter):
+    """An interpreter for a graph that is run again and again."""
+
+    def __init__(self, graph: Graph, xp: Any, special: Callable[..., Any] | None) -> None:
+        super().__init__(graph, xp, special=special)
+        self._calls = 0
+        self._call: Callable[..., list[Any]] = super().__call__
+
+    def __call__(self, *arrays: Any) -> list[Any]:
+        if self._calls <= _CALLS:
+            self._calls += 1
+            if self._calls > _CALLS:
+                self._call = self._as_python() or self._call
+        return self._call(*arrays)
+
+    def _as_python(self) -> Callable[..., list[Any]] | None:
+        arguments = [f"a{k}" for k in range(len(self.graph.inputs))]
+        names: dict[str, Any] = {}
+        lines = evaluation_lines(self, arguments, names)
+        if lines is None:
+            return None
+        results = ", ".join(f"d{k}" for k in range(len(self.graph.outputs)))
+        body = ["token = ignore_errors(ignored)", "try:", *(f"    {line}" for line in lines)]
+        body += [f"    return [{results}]", "finally:", "    restore_errors(token)"]
+        text = f"def call({', '.join(arguments)}):\n" + "".join(f"    {line}\n" for line in body)
+        exec(code_of(text, f"{__file__}, interpreted graph"), names)  # a file of ours: messages name the user's line
+        call: Callable[..., list[Any]] = names.pop("call")
+        return call
+
+
+def evaluation_lines(graph: Interpreter, arguments: Sequence[str], names: dict[str, Any]) -> list[str] | None:
+    """Lines that give results d0, d1 … of arrays, to be run while floating point errors are ignored; None where a graph
+    is not written. What they name, and what ignores errors, is added to ``names``."""
+    written = graph.written(arguments)
+    if written is None:
+        return None
+    names |= written.names
+    names |= {"ignore_errors": ignore_errors, "restore_errors": restore_errors, "ignored": IGNORED}
+    return [*written.lines, *(f"d{k} = {result}" for k, result in enumerate(written.results))]

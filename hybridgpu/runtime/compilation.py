@@ -29,8 +29,8 @@ from ..compiler.ir.dims import Scope
 from ..compiler.ir.graph import Graph
 from ..compiler.ir.types import TensorType, tensor_type
 from ..compiler.program import VERSION, LibraryStep, Program
+from ..compiler.size_templates import at_own_extents
 from ..compiler.target import CPU, Target
-from ..compiler.templates import at_own_extents
 from ..context import Context
 from ..core.dtypes import from_short
 from ..core.fork_safe_lock import Lock

@@ -10,7 +10,7 @@ from typing import Any
 from ..compiler.ir.dims import Dim, Scope, symbolic_dims
 from ..compiler.ir.types import TensorType
 from ..compiler.size_buckets import symbolic_type, with_dims
-from ..compiler.templates import Template
+from ..compiler.size_templates import Template
 from ..core.settings import dump_folder
 
 __all__ = ["ChangedTypes", "Sizes", "Templates", "changed_types", "symbolic_types"]

@@ -9,7 +9,7 @@ from emulated import aligned
 from hybridgpu.compiler.pipeline import compile_graph
 from hybridgpu.compiler.primitives import builder
 from hybridgpu.compiler.reference import evaluate
-from hybridgpu.compiler.templates import at_own_extents
+from hybridgpu.compiler.size_templates import at_own_extents
 
 __all__ = ["texts_and_values"]
 

@@ -25,8 +25,8 @@ from hybridgpu.compiler.pipeline import compile_graph
 from hybridgpu.compiler.primitives import builder
 from hybridgpu.compiler.program import Program
 from hybridgpu.compiler.size_buckets import symbolic_type, with_dims
+from hybridgpu.compiler.size_templates import at_own_extents
 from hybridgpu.compiler.target import CPU, CUDA
-from hybridgpu.compiler.templates import at_own_extents
 from hybridgpu.core.dtypes import f32
 
 #: expression of extents -> (its value for 6, which was 8 at first, and what it was then)

@@ -13,8 +13,8 @@ from hybridgpu.compiler.ir.dims import symbolic_dims
 from hybridgpu.compiler.ir.types import tensor_type
 from hybridgpu.compiler.pipeline import compile_graph
 from hybridgpu.compiler.size_buckets import symbolic_type
+from hybridgpu.compiler.size_templates import Template, at_own_extents
 from hybridgpu.compiler.target import CPU, CUDA
-from hybridgpu.compiler.templates import Template, at_own_extents
 from hybridgpu.core.dtypes import f32
 from hybridgpu.gluon import nn
 from hybridgpu.runtime.recorded_program import RecordedProgram

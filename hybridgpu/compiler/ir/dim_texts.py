@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Texts with dimensions in them: marks, which templates.py fills in, and literals of kernels."""
+"""Texts with dimensions in them: marks, which size_templates.py fills in, and literals of kernels."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["is_literal", "literal_text", "report_text", "with_commas", "with_lit
 
 
 def report_text(x: object, spec: str = "") -> str:
-    """``repr(x)`` or ``format(x, spec)`` for reports, on which nothing depends: a Dim's is a mark, see templates.py."""
+    """``repr(x)`` or ``format(x, spec)`` for reports, on which nothing depends: a Dim's is a mark, see size_templates.py."""
     if type(x) is tuple and symbolic[0]:
         return f"({', '.join(map(report_text, x))}{',' if len(x) == 1 else ''})"
     if not issubclass(type(x), Dim):

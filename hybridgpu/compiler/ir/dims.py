@@ -9,7 +9,7 @@ a rule for it. What sizes decide is asked of the *nominal* extent (:func:`nomina
 
 Wherever else a decision is taken on a Dim (a comparison that comes out otherwise at another size, or its use as a plain
 number or text), its :class:`Scope` notes a *guard*. What was planned holds for every size at which all guards come out the
-same, with other numbers in the place of its Dims: see templates.py.
+same, with other numbers in the place of its Dims: see size_templates.py.
 """
 
 from __future__ import annotations

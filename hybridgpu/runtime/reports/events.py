@@ -226,7 +226,7 @@ class Dumper:
         if self.folder is None:
             return
         if isinstance(value, Program):
-            from ...compiler.templates import at_own_extents
+            from ...compiler.size_templates import at_own_extents
 
             program = value if self._scope is None else at_own_extents(self._scope, value)
             self._write_program(program.renamed(self._names))

@@ -127,7 +127,7 @@ class Interpreter:
                 if isinstance(function, np.ufunc) and all(shapes[i] in (node.shape, ()) for i in node.inputs):
                     self._as_in_memory.update([slot[node]] if self._as_in_memory.issuperset(given) else [])
                     continue
-            if node.prim.name in ("input", "full"):
+            if node.prim.name == "input" or (node.prim.name == "full" and shapes[node] == ()):
                 self._as_in_memory.add(slot[node])
         self._inputs = [
             (

@@ -64,11 +64,11 @@ def cpu_source(program: Program) -> None:
             name = program.kernels[step.kernel].name
             calls.append(EntryCall(step.kernel, name, pointers, numbers, turns, chunk))
         entries.append(calls)
-    if program.takes_pointer_array:
-        parameters = ["char* const* p"]
-    else:
-        passed = dict.fromkeys(f"{b.space}{b.index}" for b in program.buffers if _is_parameter(program, b))
-        parameters = [f"char* {name}" for name in passed]  # a result's memory may hold others before, under its name
+    passed: list[str] = []
+    parameters = ["char* const* p"]
+    if not program.takes_pointer_array:  # a result's memory may hold others before, under its name
+        passed = list(dict.fromkeys(_name(b) for b in program.buffers if _is_parameter(program, b)))
+        parameters = [f"char* {name}" for name in passed]
 
     def unit(
         kernels: Sequence[KernelInfo],
@@ -80,7 +80,7 @@ def cpu_source(program: Program) -> None:
         needed = {h for k in kernels for h in k.headers}
         if any(call.chunk >= 0 for calls in entries for call in calls):
             needed.add(_CHUNKS_HEADER)
-        table = StepTable.of(entries) if entries and not texts else None
+        table = StepTable.of(entries, _bases(program, passed), passed) if entries and not texts else None
         if table is not None:
             needed.add(_STEPS_HEADER)
         if declarations:
@@ -199,16 +199,31 @@ def _argument(program: Program, buffer: int, none: int) -> Argument:
     storage = from_short(b.dtype).storage
     if b.space == "arena":
         return Argument("arena", "arena", _table_entry(program, "offset", b.index + b.offset), storage)
-    name = f"{b.space}{b.index}"
     if _is_parameter(program, b):
         start = _table_entry(program, "offset", b.offset) if b.offset else none
-        return Argument(name, _pointer(program, b), start, storage)
-    return Argument(name, f"w[{program.pinned_inputs.index(b.index)}]", none, storage)
+        address = f"p[{_position(program, b)}]" if program.takes_pointer_array else _name(b)
+        return Argument(_name(b), address, start, storage)
+    return Argument(_name(b), f"w[{program.pinned_inputs.index(b.index)}]", none, storage)
 
 
-def _pointer(program: Program, b: Buffer) -> str:
-    if not program.takes_pointer_array:
-        return f"{b.space}{b.index}"
+def _name(b: Buffer) -> str:
+    """The name of an argument or a result in entries."""
+    return f"{b.space}{b.index}"
+
+
+def _position(program: Program, b: Buffer) -> int:
+    """Where the pointer to an argument that may move, or to a result, is in an array of pointers."""
     if b.space == "input":
-        return f"p[{b.index - bisect_left(program.pinned_inputs, b.index)}]"
-    return f"p[{len(program.inputs) - len(program.pinned_inputs) + b.index}]"
+        return b.index - bisect_left(program.pinned_inputs, b.index)
+    return len(program.inputs) - len(program.pinned_inputs) + b.index
+
+
+def _bases(program: Program, passed: Sequence[str]) -> dict[str, int]:
+    """For each name of what pointers lie in, its number for ``run_steps`` (kernels/steps_cpu.h)."""
+    found = {"arena": 1}
+    for b in program.buffers:
+        if b.space == "input" and not _is_parameter(program, b):
+            found[_name(b)] = -1 - program.pinned_inputs.index(b.index)
+        elif _is_parameter(program, b):
+            found[_name(b)] = 2 + (_position(program, b) if program.takes_pointer_array else passed.index(_name(b)))
+    return found

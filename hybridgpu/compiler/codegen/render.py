@@ -108,22 +108,23 @@ class StepTable:
 
     Attributes:
         calls: one of each kernel, by number.
-        bases, addresses: what all pointers lie in, as Argument has it.
+        bases: (name of what pointers lie in, its number for ``run_steps``, see kernels/steps_cpu.h).
         most: arguments of the kernel that has most.
+        pointers: the parameters of which the entry makes the array of pointers, none where it takes one.
     """
 
     calls: Sequence[EntryCall]
-    bases: Sequence[str]
-    addresses: Sequence[str]
+    bases: Sequence[tuple[str, int]]
     most: int
+    pointers: Sequence[str]
 
     @classmethod
-    def of(cls, entries: Sequence[Sequence[EntryCall]]) -> StepTable:
+    def of(cls, entries: Sequence[Sequence[EntryCall]], bases: dict[str, int], pointers: Sequence[str]) -> StepTable:
         """The table of some entry functions."""
         calls = {c.number: c for calls in entries for c in calls}
-        found = {a.base: a.address for calls in entries for c in calls for a in c.pointers}
+        used = dict.fromkeys(a.base for calls in entries for c in calls for a in c.pointers)
         most = max(len(c.pointers) + len(c.numbers) for c in calls.values())
-        return cls([calls[k] for k in sorted(calls)], list(found), list(found.values()), most)
+        return cls([calls[k] for k in sorted(calls)], [(name, bases[name]) for name in used], most, pointers)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,7 +8,7 @@ from dataclasses import asdict, replace
 from itertools import accumulate
 from math import trunc
 from operator import mul
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from .codegen.cpu_units import cpu_source
 from .codegen.render import kernel_text
@@ -23,7 +23,7 @@ from .primitives.views import RESHAPES, strip_views
 from .program import Buffer, KernelInfo, KernelStep, LibraryStep, Program, Refusal
 from .schedule.cpu.chunks import CHUNK_ROWS, chunk_size, either, one_thread_seconds
 from .schedule.in_place import apply_in_place
-from .schedule.kernel import Kernel
+from .schedule.kernel import Kernel, TemplateFields
 from .schedule.schedule_groups import Scheduled
 from .size_buckets import bucket_bytes, worth_argument
 from .target import Target
@@ -151,6 +151,7 @@ class _ProgramBuilder:
         self.where: dict[Node, int] = {}
         self.kernels: list[KernelInfo] = []
         self._by_name: dict[str, int] = {}
+        self._texts: dict[Any, tuple[str, str, TemplateFields]] = {}  # what a text follows from -> name, text, fields
         self.steps: list[KernelStep | LibraryStep] = []
 
     def declare(self, node: Node, place: str, index: int) -> None:
@@ -167,12 +168,13 @@ class _ProgramBuilder:
 
     def add_kernel(self, kernel: Kernel, use: StepBuffers, pairs: Sequence[tuple[Node, Node]]) -> None:
         """Add the start of a kernel; ``pairs``: operands and the results that are written over them."""
+        fields = kernel.fields
         apply_in_place(kernel, pairs)
         operators = list(dict.fromkeys(_origin(m) for m in kernel.members))
         chunk = chunk_size(kernel, self._target)
         if kernel.most_chunks:
             kernel.runtime_args.named(CHUNK_ROWS, either(chunk, max(1, kernel.extents[0])))
-        number = self._number(kernel, operators)
+        number = self._number(kernel, fields, operators)
         first, choice = self.kernels[number], kernel.choice.report()
         bound = [self.where[n] for n in (*use.inputs, *use.outputs)]
         waits = kernel.launch is not None and kernel.launch.cooperative
@@ -196,9 +198,14 @@ class _ProgramBuilder:
             )
         )
 
-    def _number(self, kernel: Kernel, operators: list[tuple[str, str, str]]) -> int:
-        """That of the kernel's text, which several starts may share."""
-        name, text = kernel_text(kernel, self._target.numeric)
+    def _number(self, kernel: Kernel, fields: TemplateFields, operators: list[tuple[str, str, str]]) -> int:
+        """That of the kernel's text, which several starts may share; ``fields`` are those of all kernels like it."""
+        args, aliased = kernel.runtime_args, tuple(p.aliased for p in kernel.fields.pointers)
+        key = id(fields), aliased, tuple(args.values), args.definitions
+        found = self._texts.get(key)
+        if found is None:
+            found = self._texts[key] = *kernel_text(kernel, self._target.numeric), fields  # which keep their id
+        name, text, _ = found
         if name not in self._by_name:
             self._by_name[name] = len(self.kernels)
             self.kernels.append(

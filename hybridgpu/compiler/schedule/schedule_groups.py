@@ -16,6 +16,7 @@ from ..target import Target
 from .collapse_axes import collapse_axes
 from .kernel import Kernel
 from .map import schedule_map
+from .repeated_groups import RepeatedGroups
 from .row_reciprocals import multiply_by_reciprocals
 from .scalar import scalar_program
 
@@ -36,7 +37,8 @@ def run(plan: FusionPlan, ctx: PassContext) -> Scheduled:
     groups = [g for g in plan.groups if g.library or any(n.size for n in g.index_of)]
     readers, outputs = plan.readers(), ctx.outputs
     offsets = _store_offsets(ctx.graph, ctx.target)
-    scheduled = [(g, k) for g in groups for k in _schedule(g, stored_members(g, outputs, readers), ctx.select, offsets)]
+    schedule = RepeatedGroups(partial(_schedule, select=ctx.select, offsets=offsets), ctx.select, offsets)
+    scheduled = [(g, k) for g in groups for k in schedule(g, stored_members(g, outputs, readers))]
     for group, kernel in scheduled:
         node = group.contraction or group.scatter
         if node is not None and kernel is not None:

@@ -80,8 +80,13 @@ def test_python_repeats_a_graph(op, k):
     values = op.parse(sample.attributes)
     low, high = op.domain
     shapes = sample.shapes or [(2, 3)] * len(op.input_names(values, 1))
-    arrays = [nd.array(RANDOM.uniform(low, high, s)) for s in shapes]
-    graph, draws = apply.operator_graph(op, values, [a._type.tensor for a in arrays], False)
+    values_of = [RANDOM.uniform(low, high, s) for s in shapes]
+    try:
+        arrays = [nd.array(v) for v in values_of]
+        graph, draws = apply.operator_graph(op, values, [a._type.tensor for a in arrays], False)
+    except mx.MXNetError:  # an operator of whole numbers
+        arrays = [nd.array(v, dtype="int32") for v in values_of]
+        graph, draws = apply.operator_graph(op, values, [a._type.tensor for a in arrays], False)
     data = [a._data for a in arrays] + ([next_state(mx.cpu())] if draws else [])
     graph = simplify(graph)
     run = InterpretedGraph(graph, np, None)

@@ -250,17 +250,25 @@ class Builder:
 
     def apply(self, prim: Primitive, inputs: Sequence[Node], params: dict[str, Any]) -> Node:
         """The node ``prim(*inputs, **params)``, new or recorded before."""
-        key: tuple[Any, ...] = (prim, tuple(i.index for i in inputs), tuple(sorted(params.items())))
+        return self._node(prim, inputs, params, None)
+
+    def repeat(self, node: Node, inputs: Sequence[Node]) -> Node:
+        """The operation of ``node``, maybe of another graph, on other operands."""
+        alike = [x.type for x in inputs] == [x.type for x in node.inputs]  # types are interned
+        return self._node(node.prim, inputs, node.params, node.type if alike else None)
+
+    def _node(self, prim: Primitive, inputs: Sequence[Node], params: dict[str, Any], known: TensorType | None) -> Node:
+        """As :meth:`apply`; ``known``: the type that the primitive infers, if somebody knows it."""
+        items = tuple(params.items()) if len(params) < 2 else tuple(sorted(params.items()))
+        key: tuple[Any, ...] = (prim, tuple([i.index for i in inputs]), items)
         # 0.0 == -0.0 and 1 == 1.0 and True == 1: the constant's text tells them apart
         if "value" in params:
-            key += (
-                report_text(params["value"]),
-                None if type(params["value"]) is Dim else getattr(params["value"], "count", None),
-            )
+            value = params["value"]
+            key += report_text(value), None if type(value) is Dim else getattr(value, "count", None)
         found = self._memo.get(key)
         if found is not None:
             return found
-        out = prim.infer([i.type for i in inputs], params)
+        out = prim.infer([i.type for i in inputs], params) if known is None else known
         if self._count >= self._end:
             self.reserve(1)
         node = Node(self, prim, tuple(inputs), params, out, self._count, self.prov)

@@ -74,7 +74,10 @@ def restrict(
             new = tested[c] = Condition(renew(c.expr), c.bound)
         return new
 
+    needed = _needed(program, test, var)
     for s in program.scalars:
+        if s not in needed:
+            continue
         new = made[s] = _restricted(s, made, renew, test, part, var)
         if new.op == "load":  # loads under several conditions may have become one
             known = loads.setdefault((new.node, new.offset, new.conditions), new)
@@ -83,6 +86,33 @@ def restrict(
     variables = [v for v in (part if v is var else v for v in program.vars) if v]
     scalars = live_scalars(list(dict.fromkeys(made.values())), stores)
     return ScalarProgram(scalars, [], stores, variables, []), part
+
+
+def _needed(program: ScalarProgram, test: Callable[[Condition], Condition], var: Var) -> set[Scalar]:
+    """The scalars that are reached where ``test`` gives the conditions: of a choice that is known there one side alone."""
+    needed: set[Scalar] = set()
+    stack = _stored(program.stores)
+    while stack:
+        s = stack.pop()
+        if s in needed:
+            continue
+        needed.add(s)
+        if s.op == "compute" and s.node is None and var in s.vars:
+            chosen = _known_value(s.args[0], test, var)
+            stack += s.args if chosen is None else (s.args[0], s.args[1 if chosen else 2])
+        else:
+            stack += _operands(s)
+    return needed
+
+
+def _known_value(predicate: Scalar, test: Callable[[Condition], Condition], var: Var) -> bool | None:
+    """What a predicate is wherever ``test`` gives the conditions, if it is the same."""
+    if predicate.op != "predicate" or var not in predicate.vars:
+        return None
+    conditions = [test(c) for c in predicate.conditions]
+    if any(c.never for c in conditions):
+        return False
+    return True if all(c.always for c in conditions) else None
 
 
 def _restricted(
@@ -96,10 +126,10 @@ def _restricted(
     if var not in s.vars:
         return s
     used = s.vars - {var} | ({part} if part else frozenset())
+    if s.op == "compute" and s.node is None and (chosen := made[s.args[0]]).op == "const":
+        return made[s.args[1 if chosen.value else 2]]
     args = tuple(made[a] for a in s.args)
     if s.op == "compute":
-        if s.node is None and args[0].op == "const":
-            return args[1] if args[0].value else args[2]
         if is_combine(s) and _is_identity_element(s.node, *args):
             return args[0]
         known = frozenset[Var]().union(*(a.vars for a in args))
@@ -137,19 +167,24 @@ def _same_constant(a: Scalar, b: Scalar) -> bool:
 def live_scalars(scalars: list[Scalar], stores: list[Store]) -> list[Scalar]:
     """Those of ``scalars`` that a store needs, in their order."""
     wanted: set[Scalar] = set()
-    stack = [t.value for t in stores]
-    for t in stores:
-        stack += _indirect_positions(t.offset)
+    stack = _stored(stores)
     while stack:
         s = stack.pop()
-        if s in wanted:
-            continue
-        wanted.add(s)
-        stack += s.args
-        for e in (s.offset, *(c.expr for c in s.conditions)):
-            if e is not None:
-                stack += _indirect_positions(e)
+        if s not in wanted:
+            wanted.add(s)
+            stack += _operands(s)
     return [s for s in scalars if s in wanted]
+
+
+def _stored(stores: list[Store]) -> list[Scalar]:
+    """The values that are stored, and the run-time positions where."""
+    return [t.value for t in stores] + [p for t in stores for p in _indirect_positions(t.offset)]
+
+
+def _operands(s: Scalar) -> list[Scalar]:
+    """The scalars that ``s`` is computed of, or found by."""
+    exprs = [c.expr for c in s.conditions] if s.offset is None else [s.offset, *(c.expr for c in s.conditions)]
+    return [*s.args, *(p for e in exprs for p in _indirect_positions(e))]
 
 
 def _indirect_positions(e: Expr) -> list[Scalar]:

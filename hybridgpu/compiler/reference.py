@@ -91,7 +91,7 @@ class Interpreter:
         self.graph, self._xp = graph, xp
         hold = _Holding(wide, () if wide else _halves(graph))
         slot: dict[Node, int] = {}
-        self._start: list[Any] = []  # constants that are held as numbers
+        self._start: list[Any] = []  # constants, views of one number
         shapes, constant = _held_shapes(graph), _constant(graph) if hold.halves else set()
         self._steps: list[tuple[Callable[..., Any], list[int], int]] = []
         self._as_in_memory: set[int] = set()  # what is C-contiguous if the arguments are
@@ -243,7 +243,10 @@ def _held_shapes(graph: Graph) -> dict[Node, tuple[int, ...]]:
 
 def _broadcast_shape(node: Node, held: dict[Node, tuple[int, ...]]) -> tuple[int, ...]:
     """The shape that a function which broadcasts gives for the operands as they are held."""
-    return np.broadcast_shapes(*(held[i] for i in node.inputs))
+    shapes = {held[i] for i in node.inputs}
+    if len(shapes) > 1:
+        shapes.discard(())
+    return next(iter(shapes)) if len(shapes) == 1 else np.broadcast_shapes(*shapes)
 
 
 def _broadcasts(node: Node) -> bool:

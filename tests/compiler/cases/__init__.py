@@ -101,4 +101,5 @@ EXPECTED: dict[str, list[str]] = {
     "moments_of_rows": ["reduce"],  # (on the CPU they do stay near)
     "moments_of_columns": ["reduce"],
     "many_kernels": ["reduce"] * 14,
+    "many_kernels_and_pointers": ["reduce"] * 14,
 }

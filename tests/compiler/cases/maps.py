@@ -191,3 +191,10 @@ def many_kernels(b: Builder, x: Node) -> list[Node]:
             y = b.tanh(y)
         results.append(b.sum(y, (1,)))
     return results
+
+
+@case("f32[3,40]", *["f32[3]"] * 42)
+def many_kernels_and_pointers(b: Builder, x: Node, *rows: Node) -> list[Node]:
+    """So many arguments and results that the CPU's entry takes an array of pointers."""
+    sums = many_kernels(b, x)
+    return [y + a * c - d for y, a, c, d in zip(sums, rows[::3], rows[1::3], rows[2::3], strict=True)]

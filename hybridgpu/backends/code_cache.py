@@ -1,17 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cache of code objects of generated Python, which take longer to compile than to find on disk."""
+"""Generated Python: functions of lines, and a cache of their code, which takes longer to compile than to find on disk."""
 
 from __future__ import annotations
 
 import hashlib
 import marshal
 import sys
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 from types import CodeType
+from typing import Any
 
 from ..cache.disk_cache import default_store
 
-__all__ = ["code_of"]
+__all__ = ["code_of", "define"]
 
 
 @lru_cache(maxsize=256)
@@ -29,4 +31,18 @@ def code_of(text: str, file: str) -> CodeType:
             return found
     made = compile(text, file, "exec")
     store.put("code", key, marshal.dumps(made))
+    return made
+
+
+def define(head: str, lines: Iterable[str], names: dict[str, Any], file: str) -> Callable[..., Any]:
+    """The function that the text ``def head: lines`` defines.
+
+    Args:
+        lines: its body, not yet indented.
+        names: what it names; they are its own from then on.
+        file: where messages place its frames: one of ours, so that they name the user's line instead.
+    """
+    text = f"def {head}:\n" + "".join(f"    {line}\n" for line in lines)
+    exec(code_of(text, file), names)
+    made: Callable[..., Any] = names.pop(head.partition("(")[0])  # it holds the names: no cycle
     return made

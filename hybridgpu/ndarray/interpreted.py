@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..backends.code_cache import code_of
+from ..backends.code_cache import define
 from ..compiler.reference import Interpreter
 from ..core.float_errors import IGNORED, ignore_errors, restore_errors
 
@@ -42,10 +42,7 @@ class InterpretedGraph(Interpreter):
         results = ", ".join(f"d{k}" for k in range(len(self.graph.outputs)))
         body = ["token = ignore_errors(ignored)", "try:", *(f"    {line}" for line in lines)]
         body += [f"    return [{results}]", "finally:", "    restore_errors(token)"]
-        text = f"def call({', '.join(arguments)}):\n" + "".join(f"    {line}\n" for line in body)
-        exec(code_of(text, f"{__file__}, interpreted graph"), names)  # a file of ours: messages name the user's line
-        call: Callable[..., list[Any]] = names.pop("call")
-        return call
+        return define(f"call({', '.join(arguments)})", body, names, f"{__file__}, interpreted graph")
 
 
 def evaluation_lines(graph: Interpreter, arguments: Sequence[str], names: dict[str, Any]) -> list[str] | None:

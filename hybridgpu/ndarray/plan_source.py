@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..backends.code_cache import code_of
+from ..backends.code_cache import define
 from ..compiler.reference import Interpreter
 from ..core.autograd_state import ResultInfo
 from .interpreted import evaluation_lines
@@ -121,8 +121,4 @@ def _wrapping(addresses: Sequence[str], info: str) -> list[str]:
 
 def _define(parameters: str, lines: Sequence[str], names: dict[str, Any]) -> _Call:
     """A function of these lines."""
-    text = f"def call({parameters}):\n" + "".join(f"    {line}\n" for line in lines)
-    scope = dict(names)
-    exec(code_of(text, f"{__file__}, plan"), scope)  # a file of ours, so that messages name the user's line
-    call: _Call = scope.pop("call")
-    return call
+    return define(f"call({parameters})", lines, dict(names), f"{__file__}, plan")

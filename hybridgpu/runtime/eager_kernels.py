@@ -12,7 +12,7 @@ from contextlib import ExitStack
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from ..backends.code_cache import code_of
+from ..backends.code_cache import define
 from ..backends.cpu.compile import cpu_count
 from ..backends.devices import Device
 from ..compiler.ir.dims import Scope
@@ -82,10 +82,7 @@ class EagerKernel:
         )
         lines = [*(f"d{k}, m{k}, q{k} = take{k}()" for k in results), *bound.lines(passed)]
         lines.append(f"return [{', '.join(f'd{k}' for k in results)}]")
-        text = f"def call({', '.join(f'a{k}' for k in range(count))}):\n" + "".join(f"    {line}\n" for line in lines)
-        exec(code_of(text, f"{__file__}, eager kernel"), names)  # a file of ours, so that messages name the user's line
-        call: Callable[..., list[Any]] = names.pop("call")
-        return call
+        return define(f"call({', '.join(f'a{k}' for k in range(count))})", lines, names, f"{__file__}, eager kernel")
 
 
 def eager_kernels(wanted: Sequence[tuple[DifferentiableGraph, bool]], device: Device) -> list[EagerKernel | None]:

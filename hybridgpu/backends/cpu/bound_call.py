@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from ..code_cache import code_of
+from ..code_cache import define
 
 if TYPE_CHECKING:
     from .backend import CpuProgram
@@ -76,13 +76,7 @@ class Bound:
         """A function that takes the addresses in a list."""
         if not self.whole:
             return None
-        names = self.names
-        text = "def call(addresses):\n" + "".join(f"    {line}\n" for line in self.lines("*addresses"))
-        exec(
-            code_of(text, f"{__file__}, call of a program"), names
-        )  # a file of ours, so that messages name the user's line
-        call: Callable[[list[int]], None] = names.pop("call")  # it holds the names: no cycle
-        return call
+        return define("call(addresses)", self.lines("*addresses"), self.names, f"{__file__}, call of a program")
 
     @contextmanager
     def held(self) -> Iterator[Callable[..., None]]:

@@ -13,11 +13,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
+from ...backends.code_cache import define
 from ...context import Context
 from ...ndarray.ndarray import NDArray
 from ...ndarray.types import ArrayType
 from ...tracing.error import SharedMemoryError
-from .source import define
+from .source import FILE
 
 if TYPE_CHECKING:
     from ..cached_op import CachedOp
@@ -86,4 +87,4 @@ def overlap_test(
     if not conditions:
         return None
     lines = [f"at{a} = args[{a}]._address or args[{a}].address" for a in sorted(read)]
-    return define("shares_memory(args)", [*lines, f"return {' or '.join(conditions)}"], names)
+    return define("shares_memory(args)", [*lines, f"return {' or '.join(conditions)}"], names, FILE)

@@ -16,12 +16,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import count
 from typing import Any
 
-from ...backends.code_cache import code_of
+from ...backends.code_cache import define
 from ...core.pytree import Named, Static
 
-__all__ = ["Call", "CallSource", "define", "indented", "listed"]
+__all__ = ["FILE", "Call", "CallSource", "indented", "listed"]
 
 Call = Callable[..., Any]
+FILE = f"{__file__}, prepared call"  #: of all functions that are written here
 
 _MISSING = object()  #: in place of an argument that was left out
 
@@ -164,7 +165,7 @@ class CallSource:
 
     def define(self, name: str) -> Call:
         """The function."""
-        return define(f"{name}({self._parameters})", self.lines, self.names)
+        return define(f"{name}({self._parameters})", self.lines, self.names, FILE)
 
 
 def listed(values: Iterable[str]) -> str:
@@ -175,15 +176,3 @@ def listed(values: Iterable[str]) -> str:
 def indented(lines: Iterable[str], levels: int = 1) -> list[str]:
     """Lines of a block."""
     return ["    " * levels + line for line in lines]
-
-
-def define(head: str, lines: Iterable[str], names: dict[str, Any]) -> Call:
-    """The function that the text ``def head: lines`` defines.
-
-    Args:
-        names: what it names; they are its own from then on.
-    """
-    text = f"def {head}:\n" + "".join(f"{line}\n" for line in indented(lines))
-    exec(code_of(text, f"{__file__}, prepared call"), names)  # a file of ours, so that messages name the user's line
-    made: Call = names.pop(head.partition("(")[0])  # it holds the names: no cycle
-    return made

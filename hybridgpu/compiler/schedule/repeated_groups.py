@@ -8,8 +8,7 @@ with the same description have kernels that differ in their nodes alone.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from copy import copy
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -57,29 +56,22 @@ class RepeatedGroups:
             self._known[key] = nodes, kernels
             return kernels
         first, kernels = found
-        return _with_nodes(kernels, dict(zip(first, nodes, strict=True))) or self._schedule(group, stored)
+        others = dict(zip(first, nodes, strict=True))
+        return [_with_nodes(kernel, others) for kernel in kernels if kernel is not None]
 
 
-def _with_nodes(kernels: Sequence[Kernel | None], nodes: dict[Node, Node]) -> Sequence[Kernel | None]:
-    """The same kernels of other nodes; none where one has a node that is not known."""
-    found: list[Kernel | None] = []
-    try:
-        for kernel in kernels:
-            assert kernel is not None
-            made = copy(kernel)
-            made.inputs = [nodes[n] for n in kernel.inputs]
-            made.outputs = [nodes[n] for n in kernel.outputs]
-            made.members = [nodes[n] for n in kernel.members]
-            made.in_place = [(nodes[x], nodes[y]) for x, y in kernel.in_place]
-            made.elements_read = {nodes[n]: count for n, count in kernel.elements_read.items()}
-            args = kernel.runtime_args
-            made.runtime_args = replace(
-                args, values=dict(args.values), lines=dict(args.lines), _floats=dict(args._floats)
-            )
-            found.append(made)
-    except KeyError:
-        return []
-    return found
+def _with_nodes(kernel: Kernel, nodes: dict[Node, Node]) -> Kernel:
+    """The same kernel of other nodes. Its texts may get arguments of their own later on."""
+    args = kernel.runtime_args
+    return replace(
+        kernel,
+        inputs=[nodes[n] for n in kernel.inputs],
+        outputs=[nodes[n] for n in kernel.outputs],
+        members=[nodes[n] for n in kernel.members],
+        in_place=[(nodes[x], nodes[y]) for x, y in kernel.in_place],
+        elements_read={nodes[n]: count for n, count in kernel.elements_read.items()},
+        runtime_args=replace(args, values=dict(args.values), lines=dict(args.lines), _floats=dict(args._floats)),
+    )
 
 
 class _Structure:
@@ -91,7 +83,7 @@ class _Structure:
 
     def __init__(self) -> None:
         self.nodes: dict[Node, int] = {}
-        self._members: set[Node] = set()
+        self._members: Collection[Node] = ()
         self._vars: dict[Var, int] = {}
         self._exprs: dict[Expr, Any] = {}
         self._parts: list[Any] = []
@@ -106,27 +98,25 @@ class _Structure:
         """What kernels follow from, or None for a kind of group that is not described."""
         if group.scatter_source is not None or group.prologues:  # whose reports name nodes
             return None
-        self._members.update(group.members)
+        self._members = group.index_of.keys()
+        numbers, main = self.nodes, group.contraction or group.scatter
         try:
-            self._group(group, select)
+            for n in sorted(self._members, key=lambda n: n.index):
+                self._node(n)
             offsets = [self._expr(store_offsets[n](group.index_of[n])) if n in store_offsets else None for n in stored]
+            indices = [(numbers[n], tuple(map(self._expr, index))) for n, index in group.index_of.items()]
         except _UnknownError:
             return None
-        return (*self._parts, tuple(self.nodes[n] for n in stored), *offsets)
-
-    def _group(self, group: Group, select: Selector) -> None:
-        members = sorted(group.members, key=lambda n: n.index)
-        for n in members:
-            self._node(n)
-        numbers = self.nodes
-        main = group.contraction or group.scatter
-        self._parts += [
-            tuple((numbers[n], tuple(map(self._expr, index))) for n, index in group.index_of.items()),
+        return (
+            *self._parts,
+            *indices,
             tuple(map(self._var, group.vars)),
             tuple(map(self._var, group.reduced)),
             tuple(numbers[n] for n in group.over_rows),
             None if main is None else (numbers[main], main is group.scatter, select(main).kind),
-        ]
+            tuple(numbers[n] for n in stored),
+            *offsets,
+        )
 
     def _node(self, root: Node) -> None:
         """Describe a node and what it is computed of, down to arrays in memory; without recursion."""

@@ -25,7 +25,7 @@ from .ir.types import TensorType, tensor_type
 
 __all__ = ["Interpreter", "evaluate", "evaluate_stored"]
 
-_MOST_LINES = 24
+_MOST_LINES = 24  #: of Python for a graph: to compile them takes as long as some dozen calls
 #: besides leaves and views, what moves elements without computing
 _MOVES = frozenset({"take", "take_along", "scatter_set", "select", "copy", "stop_gradient"})
 

@@ -252,7 +252,7 @@ class Builder:
         """The node ``prim(*inputs, **params)``, new or recorded before."""
         return self._node(prim, inputs, params, None)
 
-    def repeat(self, node: Node, inputs: Sequence[Node]) -> Node:
+    def reapply(self, node: Node, inputs: Sequence[Node]) -> Node:
         """The operation of ``node``, maybe of another graph, on other operands."""
         alike = [x.type for x in inputs] == [x.type for x in node.inputs]  # types are interned
         return self._node(node.prim, inputs, node.params, node.type if alike else None)

@@ -90,7 +90,7 @@ def _differentiate(
     for node in graph.nodes:
         if node not in value:
             b.prov = node.prov
-            value[node] = b.repeat(node, [value[i] for i in node.inputs])
+            value[node] = b.reapply(node, [value[i] for i in node.inputs])
 
     gradients = _reverse_sweep(b, graph, value, cotangents, {n for n, w in zip(plain, wanted, strict=True) if w})
     results: list[Node] = []

@@ -140,7 +140,7 @@ def run(graph: Graph, ctx: PassContext) -> Graph:
             few = ctx.target.device.loop_nests and bucket(node.shape[-2]) <= _FEW_ROWS
             turned = 2 if not generated or few else 1
             inputs[:turned] = [_transposed_copy(b, i) for i in inputs[:turned]]
-            new[node] = b.repeat(node, inputs)
+            new[node] = b.reapply(node, inputs)
             if generated:
                 dots.add(new[node])
             sources[new[node]] = node
@@ -152,7 +152,7 @@ def run(graph: Graph, ctx: PassContext) -> Graph:
                 inputs = [_swapped_copy(b, i) if copy else _materialize_source(b, i) for i, copy in pairs]
             else:
                 inputs = [i if readable_without_copy(node, k, i) else _copy(b, i) for k, i in enumerate(inputs)]
-            new[node] = b.repeat(node, inputs)
+            new[node] = b.reapply(node, inputs)
             dots.add(new[node])
             sources[new[node]] = node
             continue
@@ -163,7 +163,7 @@ def run(graph: Graph, ctx: PassContext) -> Graph:
                 and not readable_without_copy(node, 0, inputs[0])
             ):
                 inputs[0] = _copy(b, inputs[0])
-            new[node] = b.repeat(node, inputs)
+            new[node] = b.reapply(node, inputs)
             dots.add(new[node])
             sources[new[node]] = node
             continue
@@ -173,7 +173,7 @@ def run(graph: Graph, ctx: PassContext) -> Graph:
                 i if readable_without_copy(node, k, i) else _library_operand(b, node, i, swaps)
                 for k, i in enumerate(inputs)
             ]
-        new[node] = b.repeat(node, inputs)
+        new[node] = b.reapply(node, inputs)
         if node.prim.name == "conv" or node.prim.name in SCATTERS:
             sources.setdefault(new[node], node)
     outputs: dict[Node, None] = {}

@@ -173,7 +173,7 @@ def _partition(graph: Graph, kept: dict[Node, str]) -> Folding:
     for node in graph.nodes:
         if node in needed and node not in made:
             prelude.prov = node.prov
-            made[node] = prelude.repeat(node, [made[i] for i in node.inputs])
+            made[node] = prelude.reapply(node, [made[i] for i in node.inputs])
     rest = Builder(TABLE)
     new = {n: rest.input(n.type, n.params["name"]) for n in graph.inputs}
     for k, node in enumerate(values):
@@ -189,7 +189,7 @@ def _partition(graph: Graph, kept: dict[Node, str]) -> Folding:
     for node in graph.nodes:
         if node in wanted and node not in new:
             rest.prov = node.prov
-            new[node] = rest.repeat(node, [new[i] for i in node.inputs])
+            new[node] = rest.reapply(node, [new[i] for i in node.inputs])
     return Folding(
         prelude.finish([made[n] for n in values], f"{graph.name}_prelude"),
         takes,

@@ -25,5 +25,5 @@ def rewrite(graph: Graph, rule: Callable[[Builder, Node, dict[Node, Node]], Node
             continue
         b.prov = node.prov
         made = rule(b, node, new)
-        new[node] = b.repeat(node, [new[i] for i in node.inputs]) if made is None else made
+        new[node] = b.reapply(node, [new[i] for i in node.inputs]) if made is None else made
     return b.finish([new[o] for o in graph.outputs], graph.name)

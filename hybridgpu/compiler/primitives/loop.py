@@ -96,7 +96,7 @@ def inline(b: Builder, graph: Graph, inputs: Sequence[Node]) -> list[Node]:
     for node in graph.nodes:
         if node not in value:
             b.prov = node.prov or around
-            value[node] = b.repeat(node, [value[i] for i in node.inputs])
+            value[node] = b.reapply(node, [value[i] for i in node.inputs])
     b.prov = around
     return [value[o] for o in graph.outputs]
 
@@ -413,7 +413,7 @@ class _Reverse:
         value = {guard: flag, **dict(zip(others, rest, strict=True)), **dict(zip(before, old, strict=True))}
         for node in reachable(results):
             if node not in value:
-                value[node] = inner.repeat(node, [value[i] for i in node.inputs])
+                value[node] = inner.reapply(node, [value[i] for i in node.inputs])
         body = Graph("guarded", (flag, *old, *rest), tuple(value[r] for r in results))
         first = step.reshape(guard, (1, *guard.shape))
         found = loop(step, body, [first], before, others, length=1, stacked=(False,) * len(before), guard=0)

@@ -61,7 +61,7 @@ def _rewrite(b: Builder, node: Node, inputs: Sequence[Node]) -> Node:
     while True:
         found = _step(b, node, inputs)
         if found is None:
-            return b.repeat(node, inputs)
+            return b.reapply(node, inputs)
         if found is node or not found.inputs:
             return found
         node, inputs = found, found.inputs

@@ -333,7 +333,7 @@ def _rewrite(
         b.prov = node.prov
         join = of.get(node)
         if join is None:
-            new[node] = b.repeat(node, [new[i] for i in node.inputs])
+            new[node] = b.reapply(node, [new[i] for i in node.inputs])
             continue
         if node.prim.name == "copy":  # whoever reads it asked for it; what lies there is the value
             b.prov = node.inputs[0].prov
@@ -397,7 +397,7 @@ def _operand_slice(b: Builder, new: dict[Node, Node], join: _Candidate, first: i
         elif node.prim.name == "copy":
             found[node] = found[inner(node)[0]]
         else:
-            found[node] = b.repeat(node, [found[i] for i in node.inputs])
+            found[node] = b.reapply(node, [found[i] for i in node.inputs])
     return found[join.stored]
 
 

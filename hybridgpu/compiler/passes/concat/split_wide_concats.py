@@ -34,7 +34,7 @@ def run(graph: Graph, ctx: PassContext) -> Graph:
         while len(inputs) > most:
             parts = [inputs[k : k + step] for k in range(0, len(inputs), step)]
             inputs = [_concat_step(b, part, axis) if len(part) > 1 else part[0] for part in parts]
-        return b.repeat(node, inputs)
+        return b.reapply(node, inputs)
 
     return rewrite(graph, rule)
 

@@ -108,7 +108,7 @@ def run(graph: Graph, ctx: PassContext) -> Graph:
     def rule(b: Builder, node: Node, new: dict[Node, Node]) -> Node | None:
         if node not in wanted:
             return None
-        made = b.repeat(node, [new[i] for i in node.inputs])
+        made = b.reapply(node, [new[i] for i in node.inputs])
         return b.apply(TABLE["copy"], (made,), {NO_RECOMPUTE: "own-extremum"})
 
     return rewrite(graph, rule)

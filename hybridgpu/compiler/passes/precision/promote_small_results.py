@@ -38,7 +38,7 @@ def run(graph: Graph, ctx: PassContext) -> Graph:
             wide[node] = new[node.inputs[0]]
         elif any(i in wide for i in node.inputs) and NO_RECOMPUTE not in node.params:
             held = [wide.get(i) or _as_float32(b, new[i]) for i in node.inputs]
-            wide[node] = b.repeat(node, held)
+            wide[node] = b.reapply(node, held)
         else:
             return None
         return b.round_to(wide[node], node.dtype)

@@ -368,6 +368,7 @@ class _LoopBuilder:
             raise TooManyStatements
 
     def has_literal_bounds(self, v: Var) -> bool:
+        """Whether the loop over ``v``, all of it, has numbers for bounds."""
         return v is not self.first and v.name not in self.block_bounds and all(map(is_literal, self.bounds(v)))
 
     def bounds(self, v: Var) -> tuple[str, str]:

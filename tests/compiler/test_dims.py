@@ -18,8 +18,9 @@ from compiler.test_dynamic_lengths import EVERY, ROWS
 from hybridgpu.backends.cpu.backend import cpu_backend
 from hybridgpu.backends.cuda.backend import CudaBackend
 from hybridgpu.compiler.ir import dims
-from hybridgpu.compiler.ir.computed import common_divisor
+from hybridgpu.compiler.ir.computed import common_divisor, computed
 from hybridgpu.compiler.ir.dims import Dim, cached_by_extents, nominal, symbolic_dims
+from hybridgpu.compiler.ir.dynamic_constants import float_of_extent, reciprocal
 from hybridgpu.compiler.ir.types import joint_type, tensor_type
 from hybridgpu.compiler.pipeline import compile_graph
 from hybridgpu.compiler.primitives import builder
@@ -94,6 +95,26 @@ def test_a_dimension_is_an_int():
         assert n // scope.dim(2, 0) == 3 and type(n // scope.dim(2, 0)) is int
         with pytest.raises(TypeError, match="cannot be pickled"):
             pickle.dumps(n)
+
+
+def test_arithmetic_of_constants_that_follow_from_a_dimension():
+    with symbolic_dims() as scope:
+        n = scope.dim(64, 24)
+        for x, plain in ((float_of_extent(n), 64.0), (reciprocal(n, True), 1 / 64)):
+            assert (1 / x, 2 * x, x - 1, x / 4, -x, x > 0.5) == (
+                1 / plain, 2 * plain, plain - 1, plain / 4, -plain, plain > 0.5,
+            )  # fmt: skip
+
+
+def test_what_the_first_extents_do_not_allow_is_computed_of_these():
+    @computed
+    def empty(extent):
+        return np.empty(extent - 30).size
+
+    with symbolic_dims() as scope:
+        assert empty(scope.dim(64, 32)) == 34 and type(empty(scope.dim(64, 32))) is Dim
+        assert empty(scope.dim(64, 24)) == 34 and type(empty(scope.dim(64, 24))) is int
+        assert ("eq", scope.dim(64, 24).form, 64) in scope.guards
 
 
 def test_what_follows_from_a_dimension_is_written_in_one_way():

@@ -201,6 +201,15 @@ def test_sizes_of_a_bucket_share_kernels(name, monkeypatch):
     assert sum(compiled[1:5]) == 0, compiled  # a square is another graph: its extents are one dimension
 
 
+@pytest.mark.parametrize("rows", [64, 65, 512, 513])
+@pytest.mark.parametrize("name", ["mean", "var", "std"])
+def test_counts_that_are_powers_of_two(name, rows):
+    """Their inverses are exact, so that a division by one becomes a product."""
+    x, ddof = values(rows, 64), {"ddof": 1} if name != "mean" else {}
+    got = getattr(mx.np, name)(mx.np.array(x), axis=0, **ddof).asnumpy()
+    np.testing.assert_allclose(got, getattr(np, name)(x.astype("float64"), axis=0, **ddof), rtol=2e-5, atol=2e-5)
+
+
 def test_tiny_arrays_wait_for_no_compiler():
     before = len(mx.compile_report().events)
     for rows in range(1, 12):

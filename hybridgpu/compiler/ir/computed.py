@@ -47,7 +47,11 @@ def computed(function: Callable[..., T]) -> Callable[..., T]:
         def filled(_: Any, *values: Any) -> Any:
             return function(*_filled(structure.value, values))
 
-        value, at_first = (filled(None, *map(f, dims)) for f in (lambda d: d.value, nominal))
+        value = filled(None, *(d.value for d in dims))
+        try:
+            at_first = filled(None, *map(nominal, dims))
+        except (ArithmeticError, ValueError):  # nobody has asked this of the nominal extents
+            return filled(None, *(d._plain() for d in dims))
         known = scope.functions.setdefault((function, structure, tuple(x.form for x in dims)), filled)
         return _results(scope, scope.atom("call", (known, *(x.form for x in dims))), value, at_first)
 

@@ -378,6 +378,7 @@ def without_marks(text: str) -> str:
 def derived(operation: str, *operands: Any) -> Any:
     """The result of one of ``OPERATIONS``, a Dim if an operand is one."""
     compute = OPERATIONS[operation]
+    operands = tuple(_operable(x) if issubclass(type(x), Dim) else x for x in operands)
     scope = next((x.scope for x in operands if type(x) is Dim), None)
     if scope is None:
         return compute(*operands)
@@ -495,11 +496,11 @@ def _arithmetic(operation: str) -> tuple[Callable[..., Any], Callable[..., Any]]
 
     def forward(self: Dim, other: Any) -> Any:
         other = _operable(other)
-        return other if other is NotImplemented else compute(self, other)
+        return other if other is NotImplemented else compute(_operable(self), other)
 
     def backward(self: Dim, other: Any) -> Any:
         other = _operable(other)
-        return other if other is NotImplemented else compute(other, self)
+        return other if other is NotImplemented else compute(other, _operable(self))
 
     return forward, backward
 

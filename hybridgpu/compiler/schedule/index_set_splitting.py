@@ -109,10 +109,19 @@ def _known_value(predicate: Scalar, test: Callable[[Condition], Condition], var:
     """What a predicate is wherever ``test`` gives the conditions, if it is the same."""
     if predicate.op != "predicate" or var not in predicate.vars:
         return None
-    conditions = [test(c) for c in predicate.conditions]
+    if any(
+        _indirect_positions(c.expr) for c in predicate.conditions
+    ):  # read at run time, by scalars not yet restricted
+        return None
+    conditions = _tested(predicate, test)
     if any(c.never for c in conditions):
         return False
-    return True if all(c.always for c in conditions) else None
+    return None if conditions else True
+
+
+def _tested(s: Scalar, test: Callable[[Condition], Condition]) -> tuple[Condition, ...]:
+    """The conditions of ``s`` as ``test`` gives them, without those that always hold: where a part is empty, all do."""
+    return tuple(c for c in map(test, s.conditions) if not c.always)
 
 
 def _restricted(
@@ -134,7 +143,7 @@ def _restricted(
             return args[0]
         known = frozenset[Var]().union(*(a.vars for a in args))
         return Scalar("compute", s.dtype, args, s.node, vars=known)
-    conditions = tuple(c for c in map(test, s.conditions) if not c.always)
+    conditions = _tested(s, test)
     if any(c.never for c in conditions):
         return Scalar("const", s.dtype, value=False if s.op == "predicate" else 0)
     if s.op == "predicate":

@@ -91,7 +91,7 @@ class Interpreter:
         self.graph, self._xp = graph, xp
         hold = _Holding(wide, () if wide else _halves(graph))
         slot: dict[Node, int] = {}
-        self._start: list[Any] = []  # constants, views of one number
+        self._start: list[Any] = []  # constants: views of one number, or of one line of them
         shapes, constant = _held_shapes(graph), _constant(graph) if hold.halves else set()
         self._steps: list[tuple[Callable[..., Any], list[int], int]] = []
         self._as_in_memory: set[int] = set()  # what is C-contiguous if the arguments are
@@ -118,6 +118,9 @@ class Interpreter:
                     held = [hold.type(i.type) for i in node.inputs]
                     run = special(node, held, params, type) or run
                 given = [slot[i] for i in node.inputs]
+                if node.prim.name == "iota":
+                    self._start[-1] = run(xp, (), params, type)
+                    continue
                 prepare = getattr(run, "prepare", None)
                 if prepare is None:
                     function = _of_arrays(run, xp, params, type)

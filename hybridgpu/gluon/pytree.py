@@ -92,15 +92,15 @@ def kind_of_call(args: Any) -> type:
         ValueError: neither, or both.
     """
     found: set[type] = set()
-
-    def visit(value: Any) -> None:
-        if isinstance(value, (NDArray, Symbol)):
-            found.add(NDArray if isinstance(value, NDArray) else Symbol)
+    waiting = [args]
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, NDArray):
+            found.add(NDArray)
         elif isinstance(value, (list, tuple)):
-            for v in value:
-                visit(v)
-
-    visit(args)
+            waiting += value
+        elif isinstance(value, Symbol):
+            found.add(Symbol)
     if len(found) == 2:
         raise ValueError(
             "In HybridBlock, we do not support mixed NDArrays and Symbols types for the input. Please check the type of the args.\n"

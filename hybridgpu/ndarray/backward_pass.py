@@ -180,18 +180,27 @@ def _run(
     retain: bool,
 ) -> None:
     """Run the backward passes; each makes its writes before its node is released, which may own what is written."""
-    reaches: set[Any] = set(leaves)  # values that a wanted variable reaches
-    wanted: dict[int, list[bool]] = {}  # of the nodes whose backward passes run
+    of_results = any(leaf.node is not None for leaf in leaves.values())  # of which gradients are wanted, too
+    wanted: dict[int, list[bool]] = {}  # of the nodes whose backward passes run: which inputs lead to a wanted variable
+    writes: dict[int, Sequence[Pending]] = {}
     targets: list[int] = []
     for node in order:
-        flags = [i is not None and i.key in reaches for i in node.inputs]
+        flags = [
+            i is not None
+            and (
+                id(i) in leaves
+                if i.node is None
+                else id(i.node) in wanted or (of_results and (id(i.node), i.index) in leaves)
+            )
+            for i in node.inputs
+        ]
         if True in flags:
             flags = node.reached(flags)
             if True in flags:
                 wanted[id(node)] = flags
-                reaches.update(_keys(node))
                 due = node.due(flags)
                 if due:
+                    writes[id(node)] = due
                     targets += [id(target) for target, _, _ in due]
     sweep = order[::-1]
     if len(set(targets)) < len(targets):  # several writes of one array, such as of two calls of one layer
@@ -202,22 +211,34 @@ def _run(
     _prepare(sweep, wanted)
     for node in sweep:
         # a wanted intermediate value keeps its cotangent
-        cotangents = [found.get(k) if k in leaves else found.pop(k, None) for k in _keys(node)]
+        cotangents = [found.get(k) if of_results and k in leaves else found.pop(k, None) for k in _keys(node)]
         known = wanted.get(id(node))
         if known is not None:
-            if any(c is not None for c in cotangents):
-                parts = iter(node.backward(cotangents, known))
-                for info, want in zip(node.inputs, known, strict=True):
-                    if want:
-                        part = next(parts)
-                        if part is not None:
-                            assert info is not None
-                            accumulate(found, info.key, part)
-            due = node.due(known)
-            if due:
-                _write(node, due)
+            for cotangent in cotangents:
+                if cotangent is not None:
+                    _pull(node, cotangents, known, found)
+                    break
+            if id(node) in writes:
+                _write(node, writes.pop(id(node)))
         if not retain:
             node.release()
+
+
+def _pull(node: Node, cotangents: Sequence[NDArray | None], wanted: Sequence[bool], found: dict[Any, NDArray]) -> None:
+    """Run a node's backward pass, and add up what it gives."""
+    parts = node.backward(cotangents, wanted)
+    k = 0
+    for info, want in zip(node.inputs, wanted, strict=True):
+        if want:
+            part = parts[k]
+            k += 1
+            if part is not None:
+                assert info is not None
+                key = info.key
+                if key in found:
+                    accumulate(found, key, part)
+                else:
+                    found[key] = part
 
 
 def _keys(node: Node) -> list[Any]:

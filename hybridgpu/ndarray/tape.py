@@ -13,6 +13,8 @@ from collections.abc import Callable, Sequence
 from operator import mul
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from ..backends.device_errors import call_with_retry, raise_translated, retry_after_oom
 from ..backends.devices import Device, device_of
 from ..backends.write_tracking import assign, notify_write
@@ -25,6 +27,7 @@ from ..core.autograd_state import GradientInfo, history, state
 from .device_scope import zeros_on
 from .kernels import runners
 from .ndarray import NDArray, wrap
+from .pullback_source import pullback_of
 from .versions import latest
 
 __all__ = [
@@ -45,6 +48,8 @@ NOT_RECORDED = (
     "autograd.record() to save computational graphs for backward. If you want to differentiate the same graph twice, you "
     "need to pass retain_graph=True to backward."
 )
+
+_CALLS = 2  #: of a backward pass, before Python is written that repeats it
 
 #: an array that takes a value, and how much of the old one stays; see :func:`running_average`
 Pending = tuple[Any, Any, float]
@@ -147,14 +152,18 @@ class DifferentiableGraph:
 
     Args:
         sized: how it is made with dimensions for extents; None where nobody can.
+
+    Attributes:
+        pullbacks: repeat the backward passes of calls, by which cotangents are given and which inputs are wanted.
     """
 
-    __slots__ = ("_derivatives", "_runs", "draws", "graph", "sized")
+    __slots__ = ("_derivatives", "_runs", "draws", "graph", "pullbacks", "sized")
 
     def __init__(self, graph: Graph, draws: bool, sized: SizedGraph | None = None) -> None:
         self.graph, self.draws, self.sized = graph, draws, sized
         self._runs: dict[Device, Callable[..., list[Any]]] = {}
         self._derivatives: dict[Any, tuple[DifferentiableGraph, tuple[int, ...], tuple[int | None, ...]]] = {}
+        self.pullbacks: dict[Any, Callable[..., Sequence[NDArray | None]] | int] = {}
 
     def run(self, device: Device, arrays: Sequence[Any]) -> list[Any]:
         """Results for arrays of the device, the random state last."""
@@ -310,6 +319,34 @@ class FunctionCall(StatefulCall):
 
     def _needs(self) -> Sequence[int]:
         return self.needs
+
+    def backward(self, cotangents: Sequence[NDArray | None], wanted: Sequence[bool]) -> Sequence[NDArray | None]:
+        if state.recording:
+            return super().backward(cotangents, wanted)
+        pullbacks, key = self.function.pullbacks, (*[c is None for c in cotangents], *wanted)
+        pull = pullbacks.get(key, 0)
+        if pull.__class__ is not int:
+            return pull(self, cotangents, wanted)  # type: ignore[operator, no-any-return]
+        found = super().backward(cotangents, wanted)
+        if pull < _CALLS:  # type: ignore[operator]
+            pullbacks[key] = pull + 1  # type: ignore[operator]
+        elif pull == _CALLS:
+            pullbacks[key] = self._pullback(cotangents, wanted) or _CALLS + 1
+        return found
+
+    def _pullback(
+        self, cotangents: Sequence[NDArray | None], wanted: Sequence[bool]
+    ) -> Callable[..., Sequence[NDArray | None]] | None:
+        """What repeats the backward pass of such calls; None where it is not to be repeated as it was."""
+        function, takes, gives = self._derivative([c is not None for c in cotangents], wanted)
+        device = device_of(self.ctx)
+        if function.draws or not function.graph.outputs or device.xp is not np:
+            return None
+        types = [None if c is None else t for c, t in zip(cotangents, self.types, strict=True)]
+        counts = len(self.arrays), len(self.results)
+        return pullback_of(
+            function.prepared(device), function.graph, (takes, gives), counts, types, StatefulCall.backward
+        )
 
     def _derivative(self, given: Sequence[bool], wanted: Sequence[bool]) -> Any:
         """As :meth:`DifferentiableGraph.derivative`, for the results that callers see and the inputs."""

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -38,6 +38,26 @@ def _infer_take_along(types: Sequence[TensorType], params: Params) -> TensorType
         raise TypeError(f"take_along of {data!r} along {axis} by {at!r}")
     need_entries(data.shape[axis], at.size)
     return tensor_type(at.shape, data.dtype)
+
+
+class _TakeAlong:
+    """The evaluation of take_along, by an index that knows the positions along the other axes."""
+
+    def __call__(self, xp: Any, inputs: Sequence[Any], params: Params, out: TensorType) -> Any:
+        return self.prepare(xp, (), params, out)(*inputs)
+
+    def prepare(
+        self, xp: Any, shapes: Sequence[tuple[int, ...]], params: Params, out: TensorType
+    ) -> Callable[..., Any]:
+        axis, extents = params["axis"], out.shape
+        others = [xp.arange(d).reshape((-1,) + (1,) * (out.ndim - i - 1)) for i, d in enumerate(extents)]
+        before, after = tuple(others[:axis]), tuple(others[axis + 1 :])
+
+        def chosen(data: Any, at: Any) -> Any:
+            index = (*before, at, *after)
+            return data[index]
+
+        return chosen
 
 
 def _vjp_take(b: Builder, g: Node, y: Node, inputs: Sequence[Node], params: Params) -> Sequence[Node | None]:
@@ -116,7 +136,7 @@ ROWS = [
         "take_along",
         "index",
         _infer_take_along,
-        lambda xp, inputs, params, out: xp.take_along_axis(inputs[0], inputs[1], axis=params["axis"]),
+        _TakeAlong(),
         _vjp_take_along,
         doc="one entry along an axis for every position of the index array",
     ),

@@ -128,7 +128,12 @@ MORE = {
     "kernels/cluster.h": ["tests/compiler/test_cluster_barriers.py"],
     "kernels/reduce_cuda.h": ["tests/kernels/test_spans.py", "tests/compiler/test_rows_cuda.py"],
     "kernels/scatter_cuda.h": ["tests/compiler/test_scatter_cuda.py"],
+    "kernels/steps_cpu.h": [
+        f"{GRAPHS}::test_cpu[many_kernels_and_pointers-plain]",
+        "tests/runtime/test_folded_parameters.py",
+    ],
     "kernels/stream_cpu.h": ["tests/kernels/test_stream.py", "tests/compiler/test_nontemporal_stores.py"],
+    "kernels/thread_pool.h": ["tests/kernels/test_thread_pool.py", "tests/runtime/test_threads.py"],
     "kernels/tile_cpu.h": ["tests/kernels/test_other_processors.py", "tests/compiler/test_map.py"],
 }
 STATUS = ("killed", "stillborn", "explained", "survived", "false")

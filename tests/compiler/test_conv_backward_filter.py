@@ -88,6 +88,7 @@ FORMS = {
     "whole samples": ((5, 4, 9, 8), (20, 4, 3, 2), {}),
     "an operand of one channel": ((3, 1, 14, 14), (20, 1, 5, 5), {}),
     "one sample": ((1, 3, 9, 9), (17, 3, 3, 3), {"low": (1, 1)}),
+    "rows of taps left over": ((2, 1, 15, 14), (6, 1, 7, 7), {}),
     "several rows of a padded copy": ((2, 5, 33, 30), (18, 5, 3, 3), {"low": (1, 1)}),
     "parts of rows": ((2, 2, 3, 300), (6, 2, 3, 3), {"low": (1, 1)}),
     "several strips of channels": ((1, 110, 7, 7), (50, 110, 3, 3), {"low": (1, 1)}),

@@ -78,6 +78,7 @@ CONVOLUTIONS = [
     (20, 150, 2, 3, 1, 1),
     (3, 24, 23, 7, 2, 3),
     (33, 70, 6, 1, 1, 0),
+    (1, 6, 12, 7, 1, 0),  # rows of taps are left over
 ]
 SAMPLES = 5
 GRADIENT = """

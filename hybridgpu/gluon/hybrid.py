@@ -264,7 +264,7 @@ class HybridBlock(Block):
         return self._hg_eager(x, args)
 
     def _hg_eager(self, x: Any, args: tuple[Any, ...]) -> Any:
-        ctx = first_array((x, *args)).context
+        ctx = (x if isinstance(x, NDArray) else first_array((x, *args))).context
         try:
             params = {key: p.data(ctx) for key, p in self._reg_params.items()}
         except DeferredInitializationError:

@@ -365,7 +365,8 @@ class Parameter:
                 return arrays[0]
             ctx = current_context()
         for a in arrays:
-            if a.context == ctx:
+            own = a._type.ctx
+            if own is ctx or own == ctx:
                 return a
         raise RuntimeError(
             f"Parameter '{self.name}' was not initialized on context {ctx}. It was only initialized on {[a.context for a in arrays]}.\n"

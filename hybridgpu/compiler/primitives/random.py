@@ -9,7 +9,7 @@ element stands for itself, so a kernel can make its bits wherever it needs them.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -65,8 +65,58 @@ def words(xp: Any, state: Any, i: Any, stream: int) -> Any:
     return philox(xp, (i, number, c2, c3), (k0, k1))
 
 
+class _Calls(NamedTuple):
+    """Small random arrays of one size, stream and seed that calls have asked for.
+
+    Attributes:
+        last: the number of the latest call.
+        step: how far it was from the one before, 0 of a first one.
+        first, table: the words of the calls first, first + step, …; None where there are none yet.
+    """
+
+    last: int
+    step: int
+    first: int = 0
+    table: Any = None
+
+
+_SMALL = 1 << 10  #: elements of an array for which NumPy's calls take longer than what they do
+_TABLE = 1 << 12  #: words of calls that are made at once, …
+_MOST_CALLS = 64  #: … and how many calls
+_SIZES = 64  #: tables that are kept
+_calls: dict[tuple[int, ...], _Calls] = {}
+
+
+def _small_words(state: Any, stream: int, count: int) -> Any:
+    """The words of few elements. Where calls follow each other at equal distances, such as those of the steps of a training
+    loop, the next ones are made together, since each word depends on its own numbers alone."""
+    k0, k1, call, high = state.tolist()
+    key = k0, k1, high, stream, count
+    known = _calls.get(key)
+    step = 0
+    if known is not None:
+        if known.table is not None:
+            row, between = divmod(call - known.first, known.step)
+            if not between and 0 <= row < len(known.table):
+                return known.table[row].copy()
+        step = call - known.last
+        rows = min(_TABLE // max(count, 1), _MOST_CALLS)
+        if 0 < step == known.step and call + step * rows <= 0xFFFFFFFF:
+            numbers = np.repeat(np.arange(call, call + step * rows, step, dtype=np.uint64), count)
+            i = np.tile(np.arange(count, dtype=np.uint64), rows)
+            table = philox(np, (i, stream & 0xFFFFFFFF, numbers, high), (k0, k1)).reshape(rows, count)
+            _calls[key] = _Calls(call, step, call, table)
+            return table[0].copy()
+    elif len(_calls) >= _SIZES:
+        _calls.clear()
+    _calls[key] = _Calls(call, step)
+    return words(np, state, np.arange(count, dtype=np.uint64), stream)
+
+
 def _evaluate(xp: Any, inputs: Sequence[Any], params: Params, out: TensorType) -> Any:
     state, stream = inputs[0], params["stream"]
+    if xp is np and out.size <= _SMALL:
+        return _small_words(state, stream, out.size).reshape(out.shape)
     if xp is not np:
         return words(xp, state, xp.arange(out.size, dtype=xp.uint64), stream).reshape(out.shape)
     found = np.empty(out.size, np.uint32)

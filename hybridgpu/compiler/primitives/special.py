@@ -24,6 +24,8 @@ def divide(xp: Any, a: Any, b: Any, dtype: DType) -> Any:
     """Division in one dtype; integers are cut towards zero and division by zero gives zero."""
     if dtype.is_float:
         return xp.divide(a, b)
+    if xp is np and dtype.kind == "u" and b.ndim == 0 and b:
+        return np.floor_divide(a, b)
     zero = b == 0
     safe = xp.where(zero, xp.asarray(1, dtype.np), b)
     quotient = xp.floor_divide(a, safe)

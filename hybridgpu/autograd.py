@@ -80,8 +80,8 @@ def backward(heads: Any, head_grads: Any = None, retain_graph: bool = False, tra
     Raises:
         MXNetError: a head that was not recorded, or whose graph was used before.
     """
-    found, grads = _heads(heads, head_grads)
-    backward_pass.backward(found, grads, None, retain_graph, False, train_mode)
+    head_arrays, grads = _heads(heads, head_grads)
+    backward_pass.backward(head_arrays, grads, None, retain_graph, False, train_mode)
 
 
 def grad(
@@ -104,13 +104,13 @@ def grad(
     Raises:
         MXNetError: a head that was not recorded, or a variable without ``attach_grad`` that is no result.
     """
-    found, grads = _heads(heads, head_grads)
-    wanted = [variables] if isinstance(variables, NDArray) else list(variables)
-    for v in wanted:
+    head_arrays, grads = _heads(heads, head_grads)
+    targets = [variables] if isinstance(variables, NDArray) else list(variables)
+    for v in targets:
         assert isinstance(v, NDArray), "variables must be an NDArray or a list of them"
-    assert wanted, "variables cannot be an empty list."
+    assert targets, "variables cannot be an empty list."
     infos: list[autograd_state.GradientInfo] = []
-    for n, info in enumerate(map(autograd_state.history, wanted)):
+    for n, info in enumerate(map(autograd_state.history, targets)):
         if info is None or (info.node is None and info.grad_req == "null"):
             raise MXNetError(
                 "Check failed: !AGInfo::IsNone(*variables[i]) && AGInfo::IsVariable(variables[i]->entry_.node): Cannot "
@@ -119,8 +119,8 @@ def grad(
             )
         infos.append(info)
     retain = create_graph if retain_graph is None else retain_graph
-    results = backward_pass.backward(found, grads, infos, retain, create_graph, train_mode)
-    return [zeros_like(v.as_nd_ndarray()) if g is None else g for v, g in zip(wanted, results, strict=True)]
+    results = backward_pass.backward(head_arrays, grads, infos, retain, create_graph, train_mode)
+    return [zeros_like(v.as_nd_ndarray()) if g is None else g for v, g in zip(targets, results, strict=True)]
 
 
 def get_symbol(x: NDArray) -> Any:
@@ -140,7 +140,7 @@ def get_symbol(x: NDArray) -> Any:
     if info is None or info.node is None:
         raise MXNetError(f"Check failed: {tape.NOT_RECORDED}")
     leaves: dict[Any, Entry] = {}
-    made: dict[int, list[Entry]] = {}  # of each recorded call, its results
+    entries: dict[int, list[Entry]] = {}  # of each recorded call, its results
     names = NameManager()
     for node in backward_pass.recorded([info]):
         inputs = []
@@ -149,11 +149,11 @@ def get_symbol(x: NDArray) -> Any:
                 key = (id(node), k) if i is None else i.key
                 inputs.append(leaves.setdefault(key, (SymbolNode(None, f"var{len(leaves)}", {}), 0)))
             else:
-                inputs.append(made[id(i.node)][i.index])
+                inputs.append(entries[id(i.node)][i.index])
         if isinstance(node, RecordedCall):
             graph = copy.deepcopy(node.program.symbol)
             graph._replace(dict(zip(graph.list_inputs(), inputs, strict=True)))
-            made[id(node)] = graph._heads
+            entries[id(node)] = graph._heads
             continue
         operator = getattr(node, "operator", None)
         if operator is None:
@@ -161,8 +161,8 @@ def get_symbol(x: NDArray) -> Any:
         op, values = operator
         attributes = op.attribute_texts(dict(values.given))
         call = SymbolNode(op, names.get(None, op.name.lower()), attributes, inputs)
-        made[id(node)] = [(call, k) for k in range(call.num_outputs)]
-    return Symbol([made[id(info.node)][info.index]])
+        entries[id(node)] = [(call, k) for k in range(call.num_outputs)]
+    return Symbol([entries[id(info.node)][info.index]])
 
 
 class _PythonCall(tape.Node):
@@ -183,28 +183,28 @@ class _PythonCall(tape.Node):
     def backward(self, cotangents: Sequence[NDArray | None], wanted: Sequence[bool]) -> Sequence[NDArray | None]:
         filled = [self.zeros(k) if c is None else c for k, c in enumerate(cotangents)]
         # a function that gave arrays of np is given them
-        found = self.function.backward(
+        gradients = self.function.backward(
             *(c if k is None else c._as_kind(k) for c, k in zip(filled, self.kinds, strict=True))
         )
-        if isinstance(found, NDArray):
-            found = (found,)
-        assert len(found) == len(self.inputs), (
+        if isinstance(gradients, NDArray):
+            gradients = (gradients,)
+        assert len(gradients) == len(self.inputs), (
             f"{type(self.function).__name__}.backward must return exactly the same number of NDArrays as the number of "
-            f"NDArrays arguments to forward. Expecting {len(self.inputs)} got {len(found)}"
+            f"NDArrays arguments to forward. Expecting {len(self.inputs)} got {len(gradients)}"
         )
-        for g in found:
+        for g in gradients:
             assert isinstance(g, NDArray), f"autograd.Function.backward must return NDArrays, not {type(g)}"
-        return [_fitted(g, t) for g, t, w in zip(found, self.arguments, wanted, strict=True) if w]
+        return [_fitted(g, t) for g, t, w in zip(gradients, self.arguments, wanted, strict=True) if w]
 
 
-def _fitted(gradient: NDArray, wanted: ArrayType) -> NDArray:
+def _fitted(gradient: NDArray, target: ArrayType) -> NDArray:
     """A user's gradient in the type of the array that it belongs to, as if it was assigned to it."""
     gradient = gradient.as_nd_ndarray()
-    if gradient._type.tensor is wanted.tensor:
+    if gradient._type.tensor is target.tensor:
         return gradient
-    if gradient.shape != wanted.shape:
-        gradient = gradient.broadcast_to(wanted.shape)
-    return gradient.astype(wanted.dtype.np, copy=False)
+    if gradient.shape != target.shape:
+        gradient = gradient.broadcast_to(target.shape)
+    return gradient.astype(target.dtype.np, copy=False)
 
 
 _NO_GRAPH = (

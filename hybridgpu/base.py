@@ -125,8 +125,8 @@ class MXNetError(RuntimeError):
     """Any error that MXNet's core would have raised: shapes, types, attributes, files."""
 
     def __reduce__(self) -> Any:
-        found = super().__reduce__()
-        return (_error, *found[1:]) if type(self) is MXNetError else found
+        reduced = super().__reduce__()
+        return (_error, *reduced[1:]) if type(self) is MXNetError else reduced
 
 
 def _error(*args: Any) -> MXNetError:

@@ -463,13 +463,13 @@ class Load(_Chooser):
         Raises:
             AssertionError: another shape, or neither a value nor ``default_init``.
         """
-        found = self.param.get(str(name))
-        if found is not None:
-            assert arr.shape == found.shape, (
+        loaded = self.param.get(str(name))
+        if loaded is not None:
+            assert arr.shape == loaded.shape, (
                 f"Parameter {name} cannot be initialized from loading. "
-                f"Shape mismatch, target {arr.shape} vs loaded {found.shape}"
+                f"Shape mismatch, target {arr.shape} vs loaded {loaded.shape}"
             )
-            arr[:] = found
+            arr[:] = loaded
         elif self._own(name) is not None:
             create(self._own(name))._init_weight(name, arr)
         else:
@@ -478,7 +478,7 @@ class Load(_Chooser):
             )
             create(self.default_init)(InitDesc(name), arr)
         if self.verbose:
-            logging.info("Initialized %s by %s", name, "default" if found is None else "loading")
+            logging.info("Initialized %s by %s", name, "default" if loaded is None else "loading")
 
 
 class Mixed(_Chooser):

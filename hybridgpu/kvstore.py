@@ -93,12 +93,12 @@ def _pairs(keys: Any, values: Any) -> list[tuple[Any, list[NDArray]]]:
     """
     if isinstance(keys, (tuple, list)):
         assert len(keys) == len(values)
-        found: dict[Any, list[NDArray]] = {}
+        by_key: dict[Any, list[NDArray]] = {}
         for key, value in zip(keys, values, strict=True):
             for k, arrays in _pairs(key, value):
-                found.setdefault(k, []).extend(arrays)
-        assert len({isinstance(k, str) for k in found}) <= 1, "inconsistent types of keys detected."
-        return list(found.items())
+                by_key.setdefault(k, []).extend(arrays)
+        assert len({isinstance(k, str) for k in by_key}) <= 1, "inconsistent types of keys detected."
+        return list(by_key.items())
     assert isinstance(keys, (int, str)), f"unexpected type for keys: {type(keys)}"
     arrays = [values] if isinstance(values, NDArray) else list(values)
     assert all(isinstance(a, NDArray) for a in arrays)

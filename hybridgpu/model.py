@@ -43,15 +43,15 @@ def load_params(prefix: str, epoch: int) -> tuple[dict[str, NDArray], dict[str, 
     """(arguments, auxiliary states) of ``<prefix>-<epoch, four digits>.params``."""
     name = f"{prefix}-{epoch:04d}.params"
     loaded: Any = load_arrays(name)
-    found: dict[str, dict[str, NDArray]] = {"arg": {}, "aux": {}}
+    params: dict[str, dict[str, NDArray]] = {"arg": {}, "aux": {}}
     if not loaded:
         logging.warning("Params file '%s' is empty", name)
-        return found["arg"], found["aux"]
+        return params["arg"], params["aux"]
     for key, value in loaded.items():
         kind, _, own = key.partition(":")
-        if kind in found:
-            found[kind][own] = value
-    return found["arg"], found["aux"]
+        if kind in params:
+            params[kind][own] = value
+    return params["arg"], params["aux"]
 
 
 def load_checkpoint(prefix: str, epoch: int) -> tuple[Symbol, dict[str, NDArray], dict[str, NDArray]]:

@@ -25,7 +25,7 @@ def _get_builtin_op(op_name: str) -> Any:
     module, rest = importlib.import_module(f".{name}", __package__), op_name.removeprefix(prefix)
     part = next((part for part in parts if rest.startswith(f"_{part}_")), "")
     owner = getattr(module, part) if part else module
-    found = getattr(owner, rest.removeprefix(f"_{part}_") if part else rest, None)
-    if found is None:
+    function = getattr(owner, rest.removeprefix(f"_{part}_") if part else rest, None)
+    if function is None:
         raise ValueError(f"Cannot find operator {rest} in module {module.__name__}")
-    return found
+    return function

@@ -115,8 +115,8 @@ class CustomOpProp:
         aux_stype: list[str],
     ) -> Any:
         """The storage types of gradients of results, inputs, results, gradients of inputs, states: all 'default'."""
-        given = (ograd_stype, in_stype, out_stype, igrad_stype, aux_stype)
-        return tuple(["default"] * len(stypes) for stypes in given)
+        stypes_by_role = (ograd_stype, in_stype, out_stype, igrad_stype, aux_stype)
+        return tuple(["default"] * len(stypes) for stypes in stypes_by_role)
 
     def list_outputs(self) -> list[str]:
         """Names of the results."""
@@ -188,22 +188,22 @@ def get_operator_arguments(op_name: str) -> OperatorArguments:
 
 def _property(values: Values) -> CustomOpProp:
     """The property object for the attributes of a call."""
-    found = values.__dict__.get("_property")
-    if found is None:
+    prop = values.__dict__.get("_property")
+    if prop is None:
         maker = _registered.get(values.op_type)
         if maker is None:
             raise MXNetError(
                 f"Check failed: Cannot find custom operator {values.op_type}\n"
                 f"Register it first, with @mx.operator.register({values.op_type!r})."
             )
-        found = values.__dict__["_property"] = maker(**dict(values.extra))
-    return found
+        prop = values.__dict__["_property"] = maker(**dict(values.extra))
+    return prop
 
 
 def _shapes(prop: CustomOpProp, shapes: Sequence[tuple[int, ...]]) -> tuple[list[Any], list[Any], list[Any]]:
-    found = prop.infer_shape([list(s) for s in shapes])
-    arguments, outputs = found[0], found[1]
-    states = found[2] if len(found) > 2 else []
+    inferred = prop.infer_shape([list(s) for s in shapes])
+    arguments, outputs = inferred[0], inferred[1]
+    states = inferred[2] if len(inferred) > 2 else []
     return [tuple(s) for s in arguments], [tuple(s) for s in outputs], [tuple(s) for s in states]
 
 
@@ -281,8 +281,8 @@ def _run(values: Values, inputs: Sequence[NDArray]) -> list[NDArray]:
         types = _results(values, [x._type.tensor for x in inputs])
         results = [zeros_on(ctx, t.shape, t.dtype.np) for t in types]
         body = prop.create_operator(ctx, [list(a.shape) for a in arguments], [a.dtype for a in arguments])
-        given = [a.detach() for a in arguments]
-        parts = _as_kind(kind, given, results, states)
+        data = [a.detach() for a in arguments]
+        parts = _as_kind(kind, data, results, states)
         run_python(values.op_type, body.forward, training, ["write"] * len(results), *parts)
     except MXNetError:
         raise
@@ -293,14 +293,14 @@ def _run(values: Values, inputs: Sequence[NDArray]) -> list[NDArray]:
     if track:
 
         def pullback(*cotangents: NDArray) -> list[NDArray | None]:
-            given = [a.detach() for a in arguments]
-            gradients = [zeros_on(ctx, a.shape, a._data.dtype) for a in given]
+            data = [a.detach() for a in arguments]
+            gradients = [zeros_on(ctx, a.shape, a._data.dtype) for a in data]
             heads = list(cotangents)
             flag, state.recording = state.recording, False
             try:
                 outputs = [r.detach() for r in results]
-                name, requests = f"_backward_{values.op_type}", ["write"] * len(given)
-                run_python(name, body.backward, requests, *_as_kind(kind, heads, given, outputs, gradients, states))
+                name, requests = f"_backward_{values.op_type}", ["write"] * len(data)
+                run_python(name, body.backward, requests, *_as_kind(kind, heads, data, outputs, gradients, states))
             except MXNetError:
                 raise
             except Exception as e:
@@ -396,8 +396,8 @@ class PythonOp:
         """The operator applied to Symbols."""
         from .symbol import Custom
 
-        found: Symbol = Custom(*args, op_type=self._hg_op_type, **kwargs)
-        return found
+        symbol: Symbol = Custom(*args, op_type=self._hg_op_type, **kwargs)
+        return symbol
 
     def forward(self, in_data: Sequence[Any], out_data: Sequence[Any]) -> None:
         """Compute ``out_data`` from ``in_data``."""
@@ -426,7 +426,7 @@ class PythonOp:
         return self.need_top_grad_
 
     def _hg_call(
-        self, function: Callable[..., None], given: Sequence[Sequence[NDArray]], made: Sequence[NDArray]
+        self, function: Callable[..., None], inputs: Sequence[Sequence[NDArray]], outputs: Sequence[NDArray]
     ) -> None:
         raise NotImplementedError("derive from NumpyOp or NDArrayOp")
 
@@ -435,11 +435,11 @@ class NumpyOp(PythonOp):
     """An operator whose ``forward`` and ``backward`` work on NumPy arrays."""
 
     def _hg_call(
-        self, function: Callable[..., None], given: Sequence[Sequence[NDArray]], made: Sequence[NDArray]
+        self, function: Callable[..., None], inputs: Sequence[Sequence[NDArray]], outputs: Sequence[NDArray]
     ) -> None:
-        results = [x.asnumpy() for x in made]
-        function(*([x.asnumpy() for x in part] for part in given), results)
-        for x, y in zip(made, results, strict=True):
+        results = [x.asnumpy() for x in outputs]
+        function(*([x.asnumpy() for x in part] for part in inputs), results)
+        for x, y in zip(outputs, results, strict=True):
             x[:] = y
 
 
@@ -447,9 +447,9 @@ class NDArrayOp(PythonOp):
     """An operator whose ``forward`` and ``backward`` work on arrays."""
 
     def _hg_call(
-        self, function: Callable[..., None], given: Sequence[Sequence[NDArray]], made: Sequence[NDArray]
+        self, function: Callable[..., None], inputs: Sequence[Sequence[NDArray]], outputs: Sequence[NDArray]
     ) -> None:
-        function(*given, list(made))
+        function(*inputs, list(outputs))
 
     def declare_backward_dependency(self, out_grad: list[int], in_data: list[int], out_data: list[int]) -> list[int]:
         """What the backward pass reads."""

@@ -87,8 +87,8 @@ def get_create_func(base_class: type, nickname: str) -> Callable[..., Any]:
         if isinstance(what, dict):
             return create(**what)
         if not isinstance(what, str):
-            made = f"{what.__name__}()" if isinstance(what, type) and issubclass(what, base_class) else ""
-            instead = f"\n{located_hint(f'Write {made}, which makes one.')}" if made else ""
+            call = f"{what.__name__}()" if isinstance(what, type) and issubclass(what, base_class) else ""
+            instead = f"\n{located_hint(f'Write {call}, which makes one.')}" if call else ""
             raise AssertionError(f"{nickname} must be of string type{instead}")
         if what.startswith("["):
             assert not args and not kwargs

@@ -77,8 +77,8 @@ class CudaModule:
         return CudaKernel(_Handle(self._module, is_const), name, is_ndarray, dtypes)
 
 
-def _tuple(given: str | Sequence[str]) -> tuple[str, ...]:
-    return (given,) if isinstance(given, string_types) else tuple(given)
+def _tuple(texts: str | Sequence[str]) -> tuple[str, ...]:
+    return (texts,) if isinstance(texts, string_types) else tuple(texts)
 
 
 def _parse(text: str) -> tuple[bool, Any, bool]:
@@ -126,7 +126,7 @@ class CudaKernel:
             f"CudaKernel({self._name}) expects {len(self._dtypes)} arguments but got {len(args)}"
         )
         device = device_of(ctx)
-        given: list[Any] = []
+        arguments: list[Any] = []
         changed: list[NDArray] = []
         rows = zip(args, self._is_ndarray, self._dtypes, self.handle.is_const, strict=True)
         for k, (value, is_array, dtype, is_const) in enumerate(rows):
@@ -134,20 +134,20 @@ class CudaKernel:
                 assert isinstance(value, numeric_types), (
                     f"The {k}-th argument is expected to be a number, but got {type(value)}"
                 )
-                given.append(np.array(value, dtype))
+                arguments.append(np.array(value, dtype))
                 continue
             assert isinstance(value, NDArray), f"The {k}-th argument is expected to be a NDArray but got {type(value)}"
             _check(k, value, dtype, ctx)
             if not is_const:
                 changed.append(value)
-            given.append(value)
+            arguments.append(value)
         if autograd_state.state.recording:
             for array in changed:
                 refuse_in_place(array)
         for array in changed:
             before_write(array)
         dimensions = tuple(map(int, grid_dims)), tuple(map(int, block_dims))
-        arrays = [x._data if isinstance(x, NDArray) else x for x in given]
+        arrays = [x._data if isinstance(x, NDArray) else x for x in arguments]
         driver = cast(CudaBackend, device.backend()).driver
         with device.current():
             function = self._functions.get(ctx)
@@ -159,11 +159,11 @@ class CudaKernel:
 
 
 def _check(k: int, value: NDArray, dtype: Any, ctx: Context) -> None:
-    wanted, got = dtype.name, np.dtype(value.dtype).name
-    if wanted != got:
+    expected, got = dtype.name, np.dtype(value.dtype).name
+    if expected != got:
         raise MXNetError(
-            f"The i-th argument is expected to be an NDArray of {wanted} type, but got {got} instead.\n"
-            f"It is argument {k}: cast it with astype('{wanted}')."
+            f"The i-th argument is expected to be an NDArray of {expected} type, but got {got} instead.\n"
+            f"It is argument {k}: cast it with astype('{expected}')."
         )
     if value.context != ctx:
         raise MXNetError(

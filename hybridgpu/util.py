@@ -220,7 +220,7 @@ def _methods(kind: type) -> dict[str, Any]:
 
     What a Block of hybridgpu's does is found in both cases: its arrays are made by ``initialize`` and ``__call__``.
     """
-    found: dict[str, Any] = {}
+    members: dict[str, Any] = {}
     seen: set[str] = set()
     for parent in kind.__mro__[:-1]:
         ours = parent.__module__.partition(".")[0] == __name__.partition(".")[0]
@@ -232,8 +232,8 @@ def _methods(kind: type) -> dict[str, Any]:
                 continue
             hidden = n.startswith("_") and n not in ("__init__", "__call__", "__repr__")
             if parent is kind or not (hidden or (ours and n in ("forward", "hybrid_forward"))):
-                found[n] = member
-    return found
+                members[n] = member
+    return members
 
 
 def _wrapped(member: property, wrap: Callable[[Any], Any]) -> property:

@@ -17,13 +17,13 @@ __all__ = ["plot_network", "print_summary"]
 _WEIGHTS = ("_weight", "_bias", "_beta", "_gamma", "_moving_var", "_moving_mean", "_running_var", "_running_mean")
 
 
-def _shapes(symbol: Symbol, given: Mapping[str, Any] | None) -> dict[tuple[int, int], tuple[int, ...]]:
+def _shapes(symbol: Symbol, input_shapes: Mapping[str, Any] | None) -> dict[tuple[int, int], tuple[int, ...]]:
     """(node id, output) -> shape; empty without input shapes."""
-    if given is None:
+    if input_shapes is None:
         return {}
     from .symbol.inference import Inference
 
-    inference = Inference(symbol, {k: tuple(v) for k, v in given.items()}, {})
+    inference = Inference(symbol, {k: tuple(v) for k, v in input_shapes.items()}, {})
     inference.run()
     if any((id(n), k) not in inference.shapes for n, k in symbol._heads):
         raise ValueError("Input shape is incomplete")
@@ -51,7 +51,7 @@ def print_summary(
         raise TypeError("symbol must be Symbol")
     shapes = _shapes(symbol, shape)
     ends = [int(line_length * p) if positions[-1] <= 1 else int(p) for p in positions]
-    known = set(shape or {})
+    input_names = set(shape or {})
     heads = {id(n) for n, _ in symbol._heads}
 
     def row(fields: Sequence[object]) -> None:
@@ -61,7 +61,7 @@ def print_summary(
         print(line)
 
     def is_data(node: SymbolNode) -> bool:
-        return node.name in known or not node.name.endswith((*_WEIGHTS, "_parameters", "_alpha"))
+        return node.name in input_names or not node.name.endswith((*_WEIGHTS, "_parameters", "_alpha"))
 
     print("_" * line_length)
     row(("Layer (type)", "Output Shape", "Param #", "Previous Layer"))

@@ -115,11 +115,11 @@ class _Finder:
         real = _real(name)
         if real in sys.modules:
             return ModuleSpec(name, cls)  # type: ignore[arg-type]
-        found = find_spec(real)
-        if found is None:
+        real_spec = find_spec(real)
+        if real_spec is None:
             return None
-        spec = ModuleSpec(name, cls, origin=found.origin)  # type: ignore[arg-type]
-        spec.submodule_search_locations = found.submodule_search_locations
+        spec = ModuleSpec(name, cls, origin=real_spec.origin)  # type: ignore[arg-type]
+        spec.submodule_search_locations = real_spec.submodule_search_locations
         return spec
 
     @staticmethod

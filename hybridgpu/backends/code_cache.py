@@ -24,14 +24,14 @@ def code_of(text: str, file: str) -> CodeType:
     data = store.get("code", key)
     if data is not None:
         try:
-            found = marshal.loads(data)
+            cached = marshal.loads(data)
         except (EOFError, TypeError, ValueError):
-            found = None
-        if isinstance(found, CodeType):
-            return found
-    made = compile(text, file, "exec")
-    store.put("code", key, marshal.dumps(made))
-    return made
+            cached = None
+        if isinstance(cached, CodeType):
+            return cached
+    code = compile(text, file, "exec")
+    store.put("code", key, marshal.dumps(code))
+    return code
 
 
 def define(head: str, lines: Iterable[str], names: dict[str, Any], file: str) -> Callable[..., Any]:
@@ -44,5 +44,5 @@ def define(head: str, lines: Iterable[str], names: dict[str, Any], file: str) ->
     """
     text = f"def {head}:\n" + "".join(f"    {line}\n" for line in lines)
     exec(code_of(text, file), names)
-    made: Callable[..., Any] = names.pop(head.partition("(")[0])  # it holds the names: no cycle
-    return made
+    function: Callable[..., Any] = names.pop(head.partition("(")[0])  # it holds the names: no cycle
+    return function

@@ -74,8 +74,8 @@ def register_holder(it: MemoryHolder) -> None:
 def release() -> None:
     """Take from all keepers what they keep."""
     with _changing:
-        known = list(_holders)
-    for it in known:
+        holders = list(_holders)
+    for it in holders:
         it.release()
 
 
@@ -102,8 +102,8 @@ def translate(error: Exception) -> Exception:
     # what CuPy's compiled parts raise are errors of Python's own
     if type(error).__module__.partition(".")[0] not in _LIBRARIES and "cudaError" not in text and _MISSING not in text:
         return error
-    found: Exception = ERRORS_OF["cuda"]().of_cupy(error)
-    return found
+    translated: Exception = ERRORS_OF["cuda"]().of_cupy(error)
+    return translated
 
 
 def retry_after_oom(error: Exception, work: Callable[..., _T], *arguments: Any) -> _T:
@@ -114,17 +114,17 @@ def retry_after_oom(error: Exception, work: Callable[..., _T], *arguments: Any) 
         DeviceError: it is an error of a device, or became one.
         Exception: another error, as it is.
     """
-    found = translate(error)
-    if isinstance(found, DeviceError) and found.memory:
+    translated = translate(error)
+    if isinstance(translated, DeviceError) and translated.memory:
         clear_frames(error.__traceback__)  # which hold what the work had made by then
-        given = ERRORS_OF["cuda"]().give_back(release)
+        freed = ERRORS_OF["cuda"]().give_back(release)
         try:
             return work(*arguments)
         except Exception as e:
-            found = translate(e)
-            if given and isinstance(found, DeviceError) and found.memory:
-                found.args = (f"{found} That was {given}, and not enough.",)
-    raise found
+            translated = translate(e)
+            if freed and isinstance(translated, DeviceError) and translated.memory:
+                translated.args = (f"{translated} That was {freed}, and not enough.",)
+    raise translated
 
 
 def call_with_retry(work: Callable[..., _T], *arguments: Any) -> _T:

@@ -154,16 +154,16 @@ def device_of(ctx: Context) -> Device:
         if isinstance(ctx, str):
             error.args = (f"{error}\n{located_hint('Write mx.cpu() or mx.gpu(i).')}",)
         raise
-    found = _gpus.get(ctx.device_id)
-    if found is None:
+    device = _gpus.get(ctx.device_id)
+    if device is None:
         if _gpu_factory is not None:
-            found = _gpu_factory(ctx.device_id)
+            device = _gpu_factory(ctx.device_id)
         else:
             from .cuda.device import open_device
 
-            found = open_device(ctx.device_id)
-        _gpus[ctx.device_id] = found
-    return found
+            device = open_device(ctx.device_id)
+        _gpus[ctx.device_id] = device
+    return device
 
 
 def count_gpus() -> int:

@@ -148,9 +148,9 @@ class Libraries:
     ) -> Prepared | None:
         """See :class:`Library`."""
         for library in self._all:
-            found = library.prepare(primitive, inputs, params, out, operator, part, tf32 and self._tf32)
-            if found is not None:
-                return found
+            prepared = library.prepare(primitive, inputs, params, out, operator, part, tf32 and self._tf32)
+            if prepared is not None:
+                return prepared
         return None
 
     def supports(self, primitive: str) -> bool:
@@ -209,10 +209,10 @@ def _axes(step: LibraryStep) -> tuple[int, int]:
 
 
 def _swapped(step: LibraryStep, shape: tuple[int, ...]) -> tuple[int, ...]:
-    found = list(shape)
+    swapped = list(shape)
     a, b = _axes(step)
-    found[a], found[b] = found[b], found[a]
-    return tuple(found)
+    swapped[a], swapped[b] = swapped[b], swapped[a]
+    return tuple(swapped)
 
 
 def run_host_step(

@@ -69,8 +69,8 @@ class _Slab:
     def piece(self, nbytes: int) -> np.ndarray | None:
         if nbytes > len(self._rest):
             return None
-        found, self._rest = self._rest[:nbytes], self._rest[-(-nbytes // ALIGNMENT) * ALIGNMENT :]
-        return found
+        piece, self._rest = self._rest[:nbytes], self._rest[-(-nbytes // ALIGNMENT) * ALIGNMENT :]
+        return piece
 
 
 _slab: _Slab | None = None
@@ -92,12 +92,12 @@ def persistent(xp: Any, shape: tuple[int, ...], dtype: Any) -> Any:
 def _piece(nbytes: int) -> np.ndarray:
     global _slab
     with _cutting:
-        found = _slab.piece(nbytes) if _slab else None
-        if found is None:
+        piece = _slab.piece(nbytes) if _slab else None
+        if piece is None:
             _slab = _Slab()
-            found = _slab.piece(nbytes)
-        assert found is not None
-        return found
+            piece = _slab.piece(nbytes)
+        assert piece is not None
+        return piece
 
 
 def empty(xp: Any, shape: tuple[int, ...], dtype: Any) -> Any:
@@ -144,6 +144,6 @@ def copy(xp: Any, array: Any) -> Any:
     array = np.asarray(array)
     if array.nbytes < _SMALL:
         return np.array(array, order="C")
-    made = empty(np, array.shape, array.dtype)
-    made[...] = array
-    return made
+    copied = empty(np, array.shape, array.dtype)
+    copied[...] = array
+    return copied

@@ -24,7 +24,7 @@ class ThreadCall(Generic[T]):
 
     def __init__(self, call: Callable[[], T]) -> None:
         self._call = call
-        self._found: list[T] = []
+        self._results: list[T] = []
         self._error: BaseException | None = None
         self.seconds = 0.0
         self._thread = threading.Thread(target=self._run, name="hybridgpu compilation", daemon=True)
@@ -38,7 +38,7 @@ class ThreadCall(Generic[T]):
     def _run(self) -> None:
         start = time.perf_counter()
         try:
-            self._found.append(self._call())
+            self._results.append(self._call())
         except BaseException as e:
             self._error = e
         self.seconds = time.perf_counter() - start
@@ -48,7 +48,7 @@ class ThreadCall(Generic[T]):
         self._wait()
         if self._error is not None:
             raise self._error
-        return self._found[0]
+        return self._results[0]
 
     def __enter__(self) -> ThreadCall[T]:
         return self

@@ -91,9 +91,9 @@ def watch(watcher: weakref.ref[Any], arrays: Sequence[Any]) -> None:
     with _changing:
         for array in arrays:
             key = id(storage(array))
-            known = _watchers.get(key, ())
-            if watcher not in known:
-                _watchers[key] = (*known, watcher)
+            watchers = _watchers.get(key, ())
+            if watcher not in watchers:
+                _watchers[key] = (*watchers, watcher)
 
 
 def unwatch(watcher: weakref.ref[Any], keys: Sequence[int]) -> None:
@@ -112,7 +112,7 @@ def mark_exported(array: Any) -> None:
     memory = storage(array)
     if isinstance(memory, np.ndarray):
         key = id(memory)
-        _exported[key] = weakref.ref(memory, lambda _, known=_exported: known.pop(key, None))  # type: ignore[misc]
+        _exported[key] = weakref.ref(memory, lambda _, exported=_exported: exported.pop(key, None))  # type: ignore[misc]
     elif _marks(memory):
         memory.hybridgpu_shared = True
     notify_write(array)

@@ -74,13 +74,13 @@ class Store:
 
     def path(self, kind: str, key: str) -> Path | None:
         """The file of a verified entry, or None."""
-        found = self._verified(kind, key)
-        return Path(found[0]) if found else None
+        entry = self._verified(kind, key)
+        return Path(entry[0]) if entry else None
 
     def get(self, kind: str, key: str) -> bytes | None:
         """The bytes of a verified entry, or None."""
-        found = self._verified(kind, key)
-        return found[1] if found else None
+        entry = self._verified(kind, key)
+        return entry[1] if entry else None
 
     def _verified(self, kind: str, key: str) -> tuple[str, bytes] | None:
         """An entry's file and content if there is one that is what was written."""
@@ -271,11 +271,11 @@ class Store:
             return root
         with self._falling:
             if not temp_dirs.ours(str(self._root())):  # no other thread was here
-                made = temp_dirs.make()
+                folder = temp_dirs.make()
                 if self._fallback is None:
-                    self.folder = Path(made)
+                    self.folder = Path(folder)
                 else:
-                    self._fallback = made
+                    self._fallback = folder
             return self._root()
 
     def _problem(self) -> str:

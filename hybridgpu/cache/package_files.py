@@ -43,8 +43,8 @@ def _folder(name: str) -> str:
     else:
         places = [here, os.path.dirname(here)]
     for place in places:
-        if os.path.isdir(found := f"{place}{os.sep}{name}"):
-            return found
+        if os.path.isdir(path := f"{place}{os.sep}{name}"):
+            return path
     raise FileNotFoundError(f"the folder {name!r} of hybridgpu is missing; install the package again")
 
 
@@ -166,8 +166,8 @@ def _record() -> str | None:
     if _linked() or not _folder("kernels").startswith(package + os.sep):
         return None
     with os.scandir(os.path.dirname(package)) as entries:
-        found = [e.path for e in entries if e.name.startswith("hybridgpu-") and e.name.endswith(".dist-info")]
-    record = f"{found[0]}{os.sep}RECORD" if len(found) == 1 else ""
+        dist_infos = [e.path for e in entries if e.name.startswith("hybridgpu-") and e.name.endswith(".dist-info")]
+    record = f"{dist_infos[0]}{os.sep}RECORD" if len(dist_infos) == 1 else ""
     return record if os.path.isfile(record) else None
 
 
@@ -209,7 +209,9 @@ def _hash(
 
 def _by_record(files: _Files, record: str) -> _Files:
     """What is looked at in place of files: ``record``, as the last set, their folders and those of compiled modules."""
-    compiled = [made for folder in files.folders if os.path.isdir(made := f"{folder}{os.sep}__pycache__")]
+    compiled = [
+        cache_folder for folder in files.folders if os.path.isdir(cache_folder := f"{folder}{os.sep}__pycache__")
+    ]
     return _Files.at([*files.folders, *compiled], [*([] for _ in files.sets[1:]), [record]])
 
 
@@ -243,7 +245,7 @@ def _noted(note: bytes | None, count: int) -> _Noted | None:
 def _found_at(sets: Iterable[Iterable[_Place]]) -> _Files:
     """The files of sets of places, in order."""
     folders: list[str] = []
-    found = []
+    file_sets = []
     for places in sets:
         files: list[str] = []
         for place, ending in places:
@@ -251,8 +253,8 @@ def _found_at(sets: Iterable[Iterable[_Place]]) -> _Files:
                 _find(place, ending, folders, files)
             else:
                 files.append(f"{place}{os.sep}{ending}")
-        found.append(sorted(files))
-    return _Files.at(folders, found)
+        file_sets.append(sorted(files))
+    return _Files.at(folders, file_sets)
 
 
 def _find(place: str, ending: str, folders: list[str], files: list[str]) -> None:

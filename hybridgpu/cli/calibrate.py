@@ -74,12 +74,12 @@ def _gpu(
     opened = check_gpu("\nWrite --device cpu for the constants of this processor.")
     backend, store = opened.backend(), open_store()
     gpu, driver = backend.driver.gpu, backend.driver
-    known = device_tables.known(gpu, store)
+    constants = device_tables.known(gpu, store)
     if forget:
         click.echo(
             f"deleted what was stored for {gpu.name}" if device_tables.forget(gpu, store) else "nothing was stored"
         )
-        known = device_tables.known(gpu, store)
+        constants = device_tables.known(gpu, store)
     document: dict[str, Any] = {
         "schema": SCHEMA,
         "date": datetime.now(timezone.utc).isoformat(timespec="seconds"),
@@ -89,10 +89,10 @@ def _gpu(
         "figures": {},
         "stored": None,
     }
-    plain = cuda_target(driver.arch, driver.multiprocessors).changed(**known.values)
+    plain = cuda_target(driver.arch, driver.multiprocessors).changed(**constants.values)
     limits = {k: min(getattr(plain.gpu, k), most) for k, most in driver.limits.items()}
     device = plain.changed(**limits).gpu
-    found: dict[str, float] = {}
+    measured: dict[str, float] = {}
     if not (show or forget):
         bench = calibration.Bench(
             driver,
@@ -106,15 +106,15 @@ def _gpu(
         driver.attach()
         document["figures"] = bench.figures
         for step in _with_progress(lambda on_step: calibration.measure(bench, on_step), len(calibration.STEPS)):
-            found |= step.found
+            measured |= step.found
             document["steps"].append(step._asdict())
-            document["constants"] = _rows(device, known.sources, found, {})
+            document["constants"] = _rows(device, constants.sources, measured, {})
             save(document)
-    new = calibration.with_rounded(found)
-    document["constants"] = _rows(device, known.sources, found, new)
+    new = calibration.with_rounded(measured)
+    document["constants"] = _rows(device, constants.sources, measured, new)
     if new and not dry_run:
-        kept = {k: v for k, v in known.values.items() if known.sources[k].startswith("measured")}
-        file = device_tables.keep(gpu, {**kept, **new}, document["date"], store)
+        stored = {k: v for k, v in constants.values.items() if constants.sources[k].startswith("measured")}
+        file = device_tables.keep(gpu, {**stored, **new}, document["date"], store)
         document["stored"] = str(file.name) if file else None
     out = console()
     out.print(
@@ -166,11 +166,11 @@ def _cpu(seconds: float, show: bool) -> tuple[dict[str, Any], str]:
     from .calibrate_cpu import STEPS, measure
     from .machine import cpu
 
-    found: dict[str, float] = {}
+    measured: dict[str, float] = {}
     steps = []
     if not show:
         for step in _with_progress(lambda on_step: measure(seconds / len(STEPS), on_step), len(STEPS)):
-            found |= step.found
+            measured |= step.found
             steps.append(step._asdict())
     facts = cpu()
     document: dict[str, Any] = {
@@ -181,7 +181,7 @@ def _cpu(seconds: float, show: bool) -> tuple[dict[str, Any], str]:
         "steps": steps,
         "figures": {},
         "stored": None,
-        "constants": _rows(CPU.device, {}, found, {}),
+        "constants": _rows(CPU.device, {}, measured, {}),
     }
     out = console()
     out.print(f"{facts['model']}, one core")
@@ -194,11 +194,11 @@ def _cpu(seconds: float, show: bool) -> tuple[dict[str, Any], str]:
     ]
     if far:
         click.echo(f"more than {FAR} times from what is used: {', '.join(far)}")
-    if found:
+    if measured:
         click.echo(
             "nothing is stored: a processor's constants decide in which order sums are taken, which is one for all"
         )
-    return document, "" if found or show else "no constant could be measured"
+    return document, "" if measured or show else "no constant could be measured"
 
 
 def _with_progress(run: Callable[[Callable[[str], None]], Iterable[Any]], count: int) -> Iterator[Any]:
@@ -217,7 +217,7 @@ def _with_progress(run: Callable[[Callable[[str], None]], Iterable[Any]], count:
 
 
 def _rows(
-    device: DeviceConstants, sources: Any, found: dict[str, float], new: dict[str, float]
+    device: DeviceConstants, sources: Any, measured: dict[str, float], new: dict[str, float]
 ) -> list[dict[str, Any]]:
     """Every constant: what is used, where it comes from, what was measured, and what is used from now on."""
     rows = []
@@ -225,7 +225,7 @@ def _rows(
         used = getattr(device, c.name)
         source = sources.get(c.name) or (c.source if used == c.default else "told by the driver or the architecture")
         row = {"name": c.name, "unit": c.unit, "about": c.about, "used": used, "source": source}
-        rows.append({**row, "measured": found.get(c.name), "new": new.get(c.name)})
+        rows.append({**row, "measured": measured.get(c.name), "new": new.get(c.name)})
     return rows
 
 

@@ -48,7 +48,7 @@ def _least(seconds: float, *runs: Callable[[], Any]) -> list[float]:
 def _copies(seconds: float) -> dict[str, float]:
     """Bytes read and written by NumPy's copies, of arrays that lie in a level together."""
     device: Any = CPU.device
-    found = {}
+    measured = {}
     sizes = {
         "l2_byte_seconds": device.l2_bytes // 4,
         "l3_byte_seconds": device.l3_bytes // 4,
@@ -63,8 +63,8 @@ def _copies(seconds: float) -> dict[str, float]:
                 np.copyto(target, source)
 
         (one,) = _least(seconds / len(sizes), partial(several, source, target, times))
-        found[name] = one / times / (2 * nbytes)
-    return found
+        measured[name] = one / times / (2 * nbytes)
+    return measured
 
 
 def _arithmetic(seconds: float) -> dict[str, float]:
@@ -123,7 +123,7 @@ def measure(seconds: float, on_step: Callable[[str], None] = lambda step: None) 
         on_step(name)
         begin = time.perf_counter()
         try:
-            found, failed = step(seconds), ""
+            constants, failed = step(seconds), ""
         except Exception as e:  # the other steps need not suffer
-            found, failed = {}, (str(e).strip().splitlines() or [type(e).__name__])[0]
-        yield Step(name, found, failed, time.perf_counter() - begin)
+            constants, failed = {}, (str(e).strip().splitlines() or [type(e).__name__])[0]
+        yield Step(name, constants, failed, time.perf_counter() - begin)

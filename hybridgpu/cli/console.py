@@ -18,8 +18,8 @@ def console() -> Any:
     """A rich Console on stdout."""
     from rich.console import Console
 
-    made = Console(highlight=False)
-    return made if made.is_terminal else Console(highlight=False, width=WIDTH)
+    result = Console(highlight=False)
+    return result if result.is_terminal else Console(highlight=False, width=WIDTH)
 
 
 def progress() -> Any:
@@ -43,5 +43,5 @@ def check_gpu(instead: str = "") -> Any:
     try:
         return device_of(gpu(0))
     except MXNetError as e:
-        looked = "; ".join(f"{what}: {found}" for what, found in gpu_search())
+        looked = "; ".join(f"{what}: {outcome}" for what, outcome in gpu_search())
         raise click.ClickException(f"{str(e).splitlines()[0]} (looked for {looked}){instead}") from None

@@ -43,38 +43,38 @@ def info(as_json: bool) -> None:
     _print(sections)
 
 
-def _cpu_lines(found: dict[str, Any]) -> list[tuple[str, str]]:
-    features = " ".join(found["features"]) or "unknown"
-    return [("model", found["model"]), ("cores", str(found["cores"])), ("features", features)]
+def _cpu_lines(facts: dict[str, Any]) -> list[tuple[str, str]]:
+    features = " ".join(facts["features"]) or "unknown"
+    return [("model", facts["model"]), ("cores", str(facts["cores"])), ("features", features)]
 
 
-def _compiler_lines(found: dict[str, Any]) -> list[tuple[str, str]]:
-    if not found["found"]:
-        return [("none", found["reason"])]
-    lines = [("command", found["command"]), ("version", found["version"] or "it does not say")]
-    lines.append(("flags", " ".join(found["flags"])))
-    if found["refused"]:
-        lines.append(("refused", " ".join(found["refused"])))
+def _compiler_lines(facts: dict[str, Any]) -> list[tuple[str, str]]:
+    if not facts["found"]:
+        return [("none", facts["reason"])]
+    lines = [("command", facts["command"]), ("version", facts["version"] or "it does not say")]
+    lines.append(("flags", " ".join(facts["flags"])))
+    if facts["refused"]:
+        lines.append(("refused", " ".join(facts["refused"])))
     return lines
 
 
-def _gpu_lines(found: dict[str, Any]) -> list[tuple[str, str]]:
+def _gpu_lines(facts: dict[str, Any]) -> list[tuple[str, str]]:
     lines = []
-    for number, gpu in enumerate(found["gpus"]):
+    for number, gpu in enumerate(facts["gpus"]):
         text = f"{gpu['name']}, compute capability {gpu['compute_capability']}, {byte_text(gpu['memory_bytes'])}, "
         lines.append((f"gpu({number})", f"{text}{gpu['multiprocessors']} multiprocessors"))
-    if not found["gpus"]:
-        lines = [("none", "no GPU can be used; looked for:"), *((f"  {what}", text) for what, text in found["search"])]
+    if not facts["gpus"]:
+        lines = [("none", "no GPU can be used; looked for:"), *((f"  {what}", text) for what, text in facts["search"])]
     else:
-        lines += [("CuPy", found["cupy"]), ("driver", f"CUDA {found['driver']}")]
-    if found["nvrtc"]:
-        architectures = found["architectures"]
-        lines.append(("NVRTC", f"{found['nvrtc']}, compiles for sm_{architectures[0]} to sm_{architectures[-1]}"))
+        lines += [("CuPy", facts["cupy"]), ("driver", f"CUDA {facts['driver']}")]
+    if facts["nvrtc"]:
+        architectures = facts["architectures"]
+        lines.append(("NVRTC", f"{facts['nvrtc']}, compiles for sm_{architectures[0]} to sm_{architectures[-1]}"))
     else:
-        lines.append(("NVRTC", next((t for w, t in found["search"] if w == "NVRTC"), "none (it comes with CuPy)")))
-    if found["gpus"]:
+        lines.append(("NVRTC", next((t for w, t in facts["search"] if w == "NVRTC"), "none (it comes with CuPy)")))
+    if facts["gpus"]:
         for name in ("cuDNN", "cuBLASLt"):
-            lines.append((name, found[name.lower()] or next(t for w, t in found["search"] if w == name)))
+            lines.append((name, facts[name.lower()] or next(t for w, t in facts["search"] if w == name)))
     return lines
 
 

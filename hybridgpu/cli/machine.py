@@ -82,8 +82,8 @@ def compiler(store: Store) -> dict[str, Any]:
     """The host's C++ compiler with the flags it takes, or what was looked for."""
     from ..backends.cpu.toolchain import FLAGS, find_toolchain
 
-    found = find_toolchain(store)
-    if found is None:
+    toolchain = find_toolchain(store)
+    if toolchain is None:
         if text_of("HYBRIDGPU_CXX") == "none":
             return {"found": False, "reason": "HYBRIDGPU_CXX=none: NumPy runs hybridized graphs"}
         return {
@@ -92,10 +92,10 @@ def compiler(store: Store) -> dict[str, Any]:
         }
     return {
         "found": True,
-        "command": " ".join(found.command),
-        "version": _first_line([*found.command, "--version"]),
-        "flags": list(found.flags),
-        "refused": [f for f in FLAGS if f not in found.flags],
+        "command": " ".join(toolchain.command),
+        "version": _first_line([*toolchain.command, "--version"]),
+        "flags": list(toolchain.flags),
+        "refused": [f for f in FLAGS if f not in toolchain.flags],
     }
 
 
@@ -104,49 +104,49 @@ def cuda() -> dict[str, Any]:
 
     ``gpus`` holds for each device name, compute capability, memory in bytes and multiprocessors.
     """
-    found: dict[str, Any] = dict.fromkeys(("cupy", "driver", "nvrtc", "cudnn", "cublaslt"))
-    found |= {"architectures": [], "gpus": []}
-    found["search"] = gpu_search()
+    facts: dict[str, Any] = dict.fromkeys(("cupy", "driver", "nvrtc", "cudnn", "cublaslt"))
+    facts |= {"architectures": [], "gpus": []}
+    facts["search"] = gpu_search()
     cupy = _cupy()
     if cupy is None:
-        return found
-    found["cupy"] = cupy.__version__
+        return facts
+    facts["cupy"] = cupy.__version__
     try:
         from ..backends.cuda.nvrtc import compiler_version, supported
 
-        found["nvrtc"] = ".".join(map(str, compiler_version()))
-        found["architectures"] = list(supported())
+        facts["nvrtc"] = ".".join(map(str, compiler_version()))
+        facts["architectures"] = list(supported())
     except Exception as e:  # whatever a missing or broken library raises
-        found["search"].append(["NVRTC", _one_line(e)])
+        facts["search"].append(["NVRTC", _one_line(e)])
     try:
         from ..backends.cuda.device import cudnn
 
         library = cudnn()
         if isinstance(library, str):
-            found["search"].append(["cuDNN", f"{library}; convolutions are unfolded for cuBLAS"])
+            facts["search"].append(["cuDNN", f"{library}; convolutions are unfolded for cuBLAS"])
         else:
-            found["cudnn"] = library.version
+            facts["cudnn"] = library.version
     except Exception as e:  # as above
-        found["search"].append(["cuDNN", _one_line(e)])
+        facts["search"].append(["cuDNN", _one_line(e)])
     try:
         from ..backends.cuda.device import cublaslt
 
         products = cublaslt()
         if isinstance(products, str):
-            found["search"].append(["cuBLASLt", f"{products}; large products are CuPy's"])
+            facts["search"].append(["cuBLASLt", f"{products}; large products are CuPy's"])
         else:
-            found["cublaslt"] = products.version
+            facts["cublaslt"] = products.version
     except Exception as e:  # as above
-        found["search"].append(["cuBLASLt", _one_line(e)])
+        facts["search"].append(["cuBLASLt", _one_line(e)])
     if not cupy.cuda.is_available():
-        return found
+        return facts
     runtime = cupy.cuda.runtime
     version = int(runtime.driverGetVersion())
-    found["driver"] = f"{version // 1000}.{version % 1000 // 10}"
+    facts["driver"] = f"{version // 1000}.{version % 1000 // 10}"
     for number in range(int(runtime.getDeviceCount())):
         p = runtime.getDeviceProperties(number)
         name = p["name"].decode() if isinstance(p["name"], bytes) else str(p["name"])
-        found["gpus"].append(
+        facts["gpus"].append(
             {
                 "name": name,
                 "compute_capability": f"{p['major']}.{p['minor']}",
@@ -154,7 +154,7 @@ def cuda() -> dict[str, Any]:
                 "multiprocessors": int(p["multiProcessorCount"]),
             }
         )
-    return found
+    return facts
 
 
 def gpu_search() -> list[list[str]]:

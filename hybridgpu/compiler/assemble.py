@@ -115,18 +115,18 @@ def assemble(scheduled: Scheduled, ctx: PassContext) -> Program:
 def _joined_batches(graph: Graph, batches: Collection[int]) -> dict[Node, tuple[int, ...]]:
     """Nodes whose first axis is a batch and axes after it in one, as the rows of a product are: the shapes with the batch
     by itself."""
-    found: dict[Node, tuple[int, ...]] = {}
+    split_shapes: dict[Node, tuple[int, ...]] = {}
     for n in graph.nodes:
         if n.prim.name == "reshape":
             for node, apart in (n, n.inputs[0].shape), (n.inputs[0], n.shape):
                 joins = node.ndim > 1 and node.shape[0] not in batches and apart[:1] and apart[0] in batches
                 if joins and node.shape[0] in accumulate(apart, mul):
-                    found[node] = apart
+                    split_shapes[node] = apart
         elif n.ndim > 1:
-            rows = next((i for i in n.inputs if i in found and i.shape[0] == n.shape[0]), None)
+            rows = next((i for i in n.inputs if i in split_shapes and i.shape[0] == n.shape[0]), None)
             if rows is not None:
-                found[n] = found[rows]
-    return found
+                split_shapes[n] = split_shapes[rows]
+    return split_shapes
 
 
 def _concat_slices(graph: Graph) -> Mapping[Node, BufferSlice]:
@@ -202,10 +202,10 @@ class _ProgramBuilder:
         """That of the kernel's text, which several starts may share; ``fields`` are those of all kernels like it."""
         args, aliased = kernel.runtime_args, tuple(p.aliased for p in kernel.fields.pointers)
         key = id(fields), aliased, tuple(args.values), args.definitions
-        found = self._texts.get(key)
-        if found is None:
-            found = self._texts[key] = *kernel_text(kernel, self._target.numeric), fields  # which keep their id
-        name, text, _ = found
+        cached = self._texts.get(key)
+        if cached is None:
+            cached = self._texts[key] = *kernel_text(kernel, self._target.numeric), fields  # which keep their id
+        name, text, _ = cached
         if name not in self._by_name:
             self._by_name[name] = len(self.kernels)
             self.kernels.append(
@@ -273,14 +273,14 @@ def _library_operands(node: Node) -> list[tuple[Node, tuple[int, ...], bool]]:
             else (x, (i.shape[1], i.shape[0], *i.shape[2:]), True)
             for i, x in zip(node.inputs, turned, strict=True)
         ]
-    found = []
+    operands = []
     for operand in node.inputs[:2]:
         view = as_strided(operand)
         assert view is not None
         transposed = bool(blas_layout(operand, view))
         shape = operand.shape
-        found.append((view[0], (*shape[:-2], shape[-1], shape[-2]) if transposed else shape, transposed))
-    return found + [(strip_views(i, RESHAPES), i.shape, False) for i in node.inputs[2:]]
+        operands.append((view[0], (*shape[:-2], shape[-1], shape[-2]) if transposed else shape, transposed))
+    return operands + [(strip_views(i, RESHAPES), i.shape, False) for i in node.inputs[2:]]
 
 
 def _library_nodes(group: Group) -> tuple[list[Node], list[Node]]:

@@ -24,10 +24,10 @@ def host_copy_program(graph: Graph, target: Target) -> Program | None:
     at = {n: k for k, n in enumerate(graph.inputs)}
     steps = []
     for k, node in enumerate(graph.outputs):
-        found = _copied(node)
-        if found is None or found[0] not in at:
+        copied = _copied(node)
+        if copied is None or copied[0] not in at:
             return None
-        source, strides, offset = found
+        source, strides, offset = copied
         steps.append(
             LibraryStep(
                 primitive="copy",
@@ -63,8 +63,8 @@ def _copied(node: Node) -> tuple[Node, tuple[int, ...], int] | None:
     """The array that ``node`` copies, with the step along each axis and the first element; None if it is no copy."""
     while node.prim.name == "copy" and node.inputs[0].prim.name == "copy":
         node = node.inputs[0]
-    found = as_strided(node.inputs[0] if node.prim.name == "copy" else node)
-    if found is None or node.size == 0:
+    strided = as_strided(node.inputs[0] if node.prim.name == "copy" else node)
+    if strided is None or node.size == 0:
         return None
-    source, axes, offset = found
+    source, axes, offset = strided
     return source, tuple(offset.coefficient(v) for v in axes), offset.const

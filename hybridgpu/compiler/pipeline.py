@@ -236,12 +236,12 @@ def run_passes(passes: Iterable[Pass], value: Any, ctx: PassContext) -> Any:
         if not each.applies(value, ctx):
             continue
         start = perf_counter()
-        given, value = value, each.run(value, ctx)
+        previous, value = value, each.run(value, ctx)
         seconds = perf_counter() - start
         if checking and isinstance(value, Graph):
             verify(value)
-        before, changed = size, value is not given and _changed(given, value)
-        if value is not given:
+        before, changed = size, value is not previous and _changed(previous, value)
+        if value is not previous:
             size, unit = _size(value)
         ctx.records.append(PassRecord(each.name, before, size, unit, changed, seconds))
         ctx.observe(each.name, value)

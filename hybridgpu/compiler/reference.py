@@ -45,8 +45,8 @@ class _Holding(NamedTuple):
         return f64 if self.wide and dtype.is_float else f32 if dtype in self.halves else dtype
 
     def type(self, type: TensorType) -> TensorType:
-        held = self.dtype(type.dtype)
-        return type if held is type.dtype else tensor_type(type.shape, held)
+        dtype = self.dtype(type.dtype)
+        return type if dtype is type.dtype else tensor_type(type.shape, dtype)
 
     def params(self, params: Any) -> dict[str, Any]:
         return {k: self.type(v) if isinstance(v, TensorType) else v for k, v in params.items()}
@@ -115,9 +115,9 @@ class Interpreter:
                     if node in constant:
                         run = _rounding(run, node.dtype)
                 if special is not None:
-                    held = [hold.type(i.type) for i in node.inputs]
-                    run = special(node, held, params, type) or run
-                given = [slot[i] for i in node.inputs]
+                    operand_types = [hold.type(i.type) for i in node.inputs]
+                    run = special(node, operand_types, params, type) or run
+                operand_slots = [slot[i] for i in node.inputs]
                 if node.prim.name == "iota":
                     self._start[-1] = run(xp, (), params, type)
                     continue
@@ -126,9 +126,9 @@ class Interpreter:
                     function = _of_arrays(run, xp, params, type)
                 else:
                     function = prepare(xp, [shapes[i] for i in node.inputs], params, type)
-                self._steps.append((function, given, slot[node]))
+                self._steps.append((function, operand_slots, slot[node]))
                 if isinstance(function, np.ufunc) and all(shapes[i] in (node.shape, ()) for i in node.inputs):
-                    self._as_in_memory.update([slot[node]] if self._as_in_memory.issuperset(given) else [])
+                    self._as_in_memory.update([slot[node]] if self._as_in_memory.issuperset(operand_slots) else [])
                     continue
             if node.prim.name == "input" or (node.prim.name == "full" and shapes[node] == ()):
                 self._as_in_memory.add(slot[node])
@@ -149,8 +149,8 @@ class Interpreter:
 
     def __call__(self, *arrays: Any) -> list[Any]:
         env = self._start.copy()
-        for (k, held), a in zip(self._inputs, arrays, strict=True):
-            env[k] = a if held is None else a.astype(held)
+        for (k, dtype), a in zip(self._inputs, arrays, strict=True):
+            env[k] = a if dtype is None else a.astype(dtype)
         xp = self._xp
         results = []
         token = ignore_errors(IGNORED)
@@ -178,23 +178,23 @@ class Interpreter:
         Args:
             arguments: the names of the arrays.
         """
-        if len(self._steps) > _MOST_LINES or any(held for _, held in self._inputs) or any(self._rounded):
+        if len(self._steps) > _MOST_LINES or any(dtype for _, dtype in self._inputs) or any(self._rounded):
             return None
         xp = self._xp
         names: dict[str, Any] = {}
-        known = {slot: name for (slot, _), name in zip(self._inputs, arguments, strict=True)}
+        slot_names = {slot: name for (slot, _), name in zip(self._inputs, arguments, strict=True)}
         for slot, constant in enumerate(self._start):
             if constant is not None:
-                known[slot] = f"c{slot}"
+                slot_names[slot] = f"c{slot}"
                 names[f"c{slot}"] = constant
         lines = []
         for k, (function, inputs, target) in enumerate(self._steps):
-            known[target] = f"e{k}"
+            slot_names[target] = f"e{k}"
             names[f"f{k}"] = function
-            lines.append(f"e{k} = f{k}({', '.join(known[i] for i in inputs)})")
+            lines.append(f"e{k} = f{k}({', '.join(slot_names[i] for i in inputs)})")
         results = []
         for slot, copy, node in zip(self._outputs, self._copy, self.graph.outputs, strict=True):
-            result = known[slot]
+            result = slot_names[slot]
             if copy:
                 names["copied"] = partial(xp.array, order="C")
                 result = f"copied({result})"
@@ -221,32 +221,32 @@ def _held_shapes(graph: Graph) -> dict[Node, tuple[int, ...]]:
     """
     whole = set(graph.outputs)  # what is read as an array of its shape
     while True:
-        held: dict[Node, tuple[int, ...]] = {}
+        held_shapes: dict[Node, tuple[int, ...]] = {}
         more: set[Node] = set()
         for node in graph.nodes:
-            held[node] = node.shape
+            held_shapes[node] = node.shape
             if node in whole:
                 shape = node.shape
-                if not _broadcasts(node) or _broadcast_shape(node, held) != shape:
+                if not _broadcasts(node) or _broadcast_shape(node, held_shapes) != shape:
                     more.update(node.inputs)
             elif node.prim.name == "full":
-                held[node] = ()
+                held_shapes[node] = ()
             elif node.prim.name == "broadcast":
-                held[node] = held[node.inputs[0]]
-            elif node.prim.name == "reshape" and held[node.inputs[0]] == ():
-                held[node] = ()
+                held_shapes[node] = held_shapes[node.inputs[0]]
+            elif node.prim.name == "reshape" and held_shapes[node.inputs[0]] == ():
+                held_shapes[node] = ()
             elif _broadcasts(node) and node.inputs:
-                held[node] = _broadcast_shape(node, held)
+                held_shapes[node] = _broadcast_shape(node, held_shapes)
             else:
                 more.update(node.inputs)
         if more <= whole:
-            return held
+            return held_shapes
         whole |= more
 
 
-def _broadcast_shape(node: Node, held: dict[Node, tuple[int, ...]]) -> tuple[int, ...]:
+def _broadcast_shape(node: Node, held_shapes: dict[Node, tuple[int, ...]]) -> tuple[int, ...]:
     """The shape that a function which broadcasts gives for the operands as they are held."""
-    shapes = {held[i] for i in node.inputs}
+    shapes = {held_shapes[i] for i in node.inputs}
     if len(shapes) > 1:
         shapes.discard(())
     return next(iter(shapes)) if len(shapes) == 1 else np.broadcast_shapes(*shapes)
@@ -296,8 +296,8 @@ def _in_float32(node: Node, type: TensorType, hold: _Holding) -> tuple[Callable[
         stored = [None if hold.dtype(i.dtype) is i.dtype else i.dtype.np for i in node.inputs]
 
         def loop(xp: Any, inputs: Sequence[Any], params: Any, out: TensorType) -> Any:
-            given = [x if t is None else x.astype(t) for x, t in zip(inputs, stored, strict=True)]
-            return evaluate(xp, given, params, out).astype(hold.dtype(out.dtype).np, copy=False)
+            args = [x if t is None else x.astype(t) for x, t in zip(inputs, stored, strict=True)]
+            return evaluate(xp, args, params, out).astype(hold.dtype(out.dtype).np, copy=False)
 
         return loop, node.params, type
     if node.prim.name == "cast" and hold.dtype(node.dtype) is not node.dtype:
@@ -311,12 +311,12 @@ def _in_float32(node: Node, type: TensorType, hold: _Holding) -> tuple[Callable[
 
 def _constant(graph: Graph) -> set[Node]:
     """What follows from constants alone: compilers compute it beforehand, and it is rounded then."""
-    found: set[Node] = set()
+    constants: set[Node] = set()
     for node in graph.nodes:
-        computed = node.prim.family == "elementwise" and bool(node.inputs) and found.issuperset(node.inputs)
+        computed = node.prim.family == "elementwise" and bool(node.inputs) and constants.issuperset(node.inputs)
         if computed or node.prim.name == "full":
-            found.add(node)
-    return found
+            constants.add(node)
+    return constants
 
 
 def _rounding(run: Callable[..., Any], dtype: DType) -> Callable[..., Any]:
@@ -334,8 +334,8 @@ def evaluate_stored(prim: Primitive, xp: Any, inputs: Sequence[Any], params: Any
     """A primitive on arrays as they are stored; of bfloat16 the result is in float32, still to be rounded."""
     if out.dtype is not bf16 and all(x.dtype.kind != "V" for x in inputs):
         return prim.evaluate(xp, inputs, params, out)
-    held = [x.astype(np.float32) if x.dtype == bf16.np else x for x in inputs]
-    return prim.evaluate(xp, held, _STORED.params(params), _STORED.type(out))
+    widened = [x.astype(np.float32) if x.dtype == bf16.np else x for x in inputs]
+    return prim.evaluate(xp, widened, _STORED.params(params), _STORED.type(out))
 
 
 def evaluate(graph: Graph, arrays: Sequence[Any], xp: Any = np, wide: bool = False) -> list[Any]:

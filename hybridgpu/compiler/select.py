@@ -52,13 +52,13 @@ class Selector:
 
     def __init__(self, target: Target) -> None:
         self.target = target
-        self._known: dict[Node, Selection] = {}
+        self._selections: dict[Node, Selection] = {}
 
     def __call__(self, node: Node) -> Selection:
-        found = self._known.get(node)
-        if found is None:
-            found = self._known[node] = select(node, self.target)
-        return found
+        selection = self._selections.get(node)
+        if selection is None:
+            selection = self._selections[node] = select(node, self.target)
+        return selection
 
     def generates(self, node: Node) -> bool:
         """Whether a generated kernel computes the product, convolution or scatter ``node``."""
@@ -66,7 +66,7 @@ class Selector:
 
     def carry(self, sources: Mapping[Node, Node]) -> None:
         """Keep selections for a rewritten graph: node of it -> the node that it stands for."""
-        self._known.update({new: self(old) for new, old in sources.items()})
+        self._selections.update({new: self(old) for new, old in sources.items()})
 
     def copied_planes(self, conv: Node) -> tuple[bool, bool] | None:
         """If the kernel of ``conv`` reads whole planes through views that permute: whether each operand is copied for it."""

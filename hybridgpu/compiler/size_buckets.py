@@ -100,10 +100,10 @@ def nominal_types(types: Sequence[TensorType]) -> list[TensorType]:
     """
     nominals: dict[int, int] = {}
     for extent in {n: None for t in types for n in t.shape if n > 1}:
-        found = bucket(max(extent, MIN_DYNAMIC_EXTENT)) - 1
-        while found in nominals.values() or found == extent:
-            found -= 2
-        nominals[extent] = found
+        nominal_extent = bucket(max(extent, MIN_DYNAMIC_EXTENT)) - 1
+        while nominal_extent in nominals.values() or nominal_extent == extent:
+            nominal_extent -= 2
+        nominals[extent] = nominal_extent
     return [tensor_type(tuple(nominals.get(n, n) for n in t.shape), t.dtype) for t in types]
 
 

@@ -32,17 +32,17 @@ class Template:
     def __init__(self, scope: Scope, planned: Any) -> None:
         self._atoms = [(_operation(kind), kind, list(map(_of_operand, operands))) for kind, *operands in scope.atoms]
         self._guards = [
-            (max(map(_last_atom, operands)), OPERATIONS[kind], [_of_operand(x) for x in operands], found)
-            for (kind, *operands), found in scope.guards.items()
+            (max(map(_last_atom, operands)), OPERATIONS[kind], [_of_operand(x) for x in operands], outcome)
+            for (kind, *operands), outcome in scope.guards.items()
         ]
         self._make = _maker(planned, {n: form for form, n in scope.marked.items()})
 
     def _holds(self, values: Values, extents: Sequence[int]) -> bool:
         """Whether every decision comes out the same; ``values`` of atoms are added as they are wanted."""
-        for last, compute, operands, found in self._guards:
+        for last, compute, operands, outcome in self._guards:
             if last >= len(values):
                 self._add(values, extents, last + 1)
-            if compute(*(x(values) for x in operands)) != found:
+            if compute(*(x(values) for x in operands)) != outcome:
                 return False
         return True
 
@@ -100,8 +100,8 @@ def of_form(form: Form) -> Part:
 
 
 def _maker(x: Any, marks: dict[int, Form]) -> Part:
-    found = _part(x, marks)
-    return found if found is not None else lambda values: x
+    part = _part(x, marks)
+    return part if part is not None else lambda values: x
 
 
 def _part(x: Any, marks: dict[int, Form]) -> Part | None:
@@ -137,11 +137,11 @@ def _part(x: Any, marks: dict[int, Form]) -> Part | None:
 
 def _record(x: Any, changing: list[tuple[str, Part]]) -> Part:
     def make(values: Values) -> Any:
-        made = object.__new__(type(x))
-        made.__dict__.update(x.__dict__)
+        record = object.__new__(type(x))
+        record.__dict__.update(x.__dict__)
         for name, part in changing:
-            made.__dict__[name] = part(values)
-        return made
+            record.__dict__[name] = part(values)
+        return record
 
     return make
 
@@ -153,8 +153,8 @@ def _text(text: str, marks: dict[int, Form]) -> Part:
     del pieces[3::4], pieces[2::3]
 
     def make(values: Values) -> str:
-        made = list(pieces)
-        made[1::2] = [format(f(values), s) if s else repr(f(values)) for f, s in zip(forms, specs, strict=True)]
-        return "".join(made)
+        rendered = list(pieces)
+        rendered[1::2] = [format(f(values), s) if s else repr(f(values)) for f, s in zip(forms, specs, strict=True)]
+        return "".join(rendered)
 
     return make

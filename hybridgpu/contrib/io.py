@@ -56,9 +56,9 @@ class DataLoaderIter(DataIter):
         return int(self.batch_size - self._hg_batch[0].shape[0])
 
     def _hg_filled(self, array: NDArray) -> NDArray:
-        found: NDArray = array.astype(self.dtype)
+        cast: NDArray = array.astype(self.dtype)
         if not self.getpad():
-            return found
+            return cast
         whole: NDArray = nd.zeros((self.batch_size, *array.shape[1:]), dtype=self.dtype)
-        whole[: array.shape[0]] = found
+        whole[: array.shape[0]] = cast
         return whole

@@ -60,37 +60,37 @@ _UNSET = _Unset()  #: stands for what a factory makes
 
 def _initializer(cls: type, frozen: bool) -> Callable[..., None]:
     """``__init__``: positional fields, then those that only a keyword gives."""
-    known: dict[str, Any] = {"_set": object.__setattr__, "_unset": _UNSET}
+    namespace: dict[str, Any] = {"_set": object.__setattr__, "_unset": _UNSET}
     parameters: list[str] = []
     named: list[str] = []
     body: list[str] = []
     for f in fields(cls):
         name, value = f.name, f.name
         if f.default_factory is not MISSING:
-            known[f"_make_{name}"] = f.default_factory
+            namespace[f"_make_{name}"] = f.default_factory
             value = f"_make_{name}() if {name} is _unset else {name}" if f.init else f"_make_{name}()"
         elif not f.init:
             continue  # __post_init__ fills it in, or its default is an attribute of the class
         body.append(f" _set(self, {name!r}, {value})" if frozen else f" self.{name} = {value}")
         if f.init:
-            (named if f.kw_only else parameters).append(name + _default(f, known))
+            (named if f.kw_only else parameters).append(name + _default(f, namespace))
     if hasattr(cls, "__post_init__"):
         body.append(" self.__post_init__()")
     if named:
         parameters += ["*", *named]
-    exec(f"def __init__({', '.join(['self', *parameters])}):\n" + "\n".join(body or [" pass"]), known)
-    made: Callable[..., None] = known["__init__"]
-    made.__qualname__, made.__module__ = f"{cls.__qualname__}.__init__", cls.__module__
-    made.__annotations__ = {f.name: f.type for f in fields(cls) if f.init} | {"return": None}
-    return made
+    exec(f"def __init__({', '.join(['self', *parameters])}):\n" + "\n".join(body or [" pass"]), namespace)
+    init: Callable[..., None] = namespace["__init__"]
+    init.__qualname__, init.__module__ = f"{cls.__qualname__}.__init__", cls.__module__
+    init.__annotations__ = {f.name: f.type for f in fields(cls) if f.init} | {"return": None}
+    return init
 
 
-def _default(f: Field[Any], known: dict[str, Any]) -> str:
+def _default(f: Field[Any], namespace: dict[str, Any]) -> str:
     if f.default_factory is not MISSING:
         return "=_unset"
     if f.default is MISSING:
         return ""
-    known[f"_default_{f.name}"] = f.default
+    namespace[f"_default_{f.name}"] = f.default
     return f"=_default_{f.name}"
 
 

@@ -78,9 +78,9 @@ class DType:
 
 
 def _row(name: str, short: str, kind: str, size: int, flag: int, storage: str, compute: str = "") -> DType:
-    made = DType(name, short, kind, size, flag, storage, compute or storage)
-    object.__setattr__(made, "np", np.dtype(name))
-    return made
+    dtype = DType(name, short, kind, size, flag, storage, compute or storage)
+    object.__setattr__(dtype, "np", np.dtype(name))
+    return dtype
 
 
 f32 = _row("float32", "f32", "f", 4, 0, "float")
@@ -122,10 +122,10 @@ def _load_bfloat16() -> Any:
         import ml_dtypes
     except ImportError as e:
         raise ImportError(f"bfloat16 arrays need the package ml_dtypes ({e})\nInstall it: pip install ml_dtypes") from e
-    made = np.dtype(ml_dtypes.bfloat16)
-    _BY_NP[made] = _BY_ANY[made] = _BY_ANY[made.type] = bf16
-    object.__setattr__(bf16, "np", made)
-    return made
+    np_dtype = np.dtype(ml_dtypes.bfloat16)
+    _BY_NP[np_dtype] = _BY_ANY[np_dtype] = _BY_ANY[np_dtype.type] = bf16
+    object.__setattr__(bf16, "np", np_dtype)
+    return np_dtype
 
 
 def dtype_of(value: Any) -> DType:
@@ -144,13 +144,13 @@ def dtype_of(value: Any) -> DType:
     if of_array is not None:
         return dtype_of(of_array)
     try:
-        found = np.dtype(value).newbyteorder("=")  # the order of bytes is of a source, not of an array
-        if found.name == "bfloat16":  # someone else's, before there was one here
+        np_dtype = np.dtype(value).newbyteorder("=")  # the order of bytes is of a source, not of an array
+        if np_dtype.name == "bfloat16":  # someone else's, before there was one here
             _load_bfloat16()
-        return _BY_NP[found]
+        return _BY_NP[np_dtype]
     except (KeyError, TypeError):
-        known = ", ".join(d.name for d in ALL_DTYPES)
-        raise TypeError(f"data type {value!r} is not understood; known types: {known}") from None
+        names = ", ".join(d.name for d in ALL_DTYPES)
+        raise TypeError(f"data type {value!r} is not understood; known types: {names}") from None
 
 
 def from_flag(flag: int) -> DType:

@@ -28,9 +28,9 @@ def _find() -> tuple[ContextVar[Any], Any] | None:
 
 
 IGNORED: Any = None
-_found = _find()
-if _found is not None:
-    _variable, IGNORED = _found
+_setting = _find()
+if _setting is not None:
+    _variable, IGNORED = _setting
     #: called with IGNORED; what it returns is for ``restore_errors``
     ignore_errors: Callable[[Any], Any] = _variable.set
     restore_errors: Callable[[Any], None] = _variable.reset

@@ -41,9 +41,9 @@ class LateBindings:
 
         def __getattr__(self, name: str) -> Any:
             """A function that is asked for for the first time: it becomes an attribute."""
-            found = self.__dict__.get("_modules", {}).get(name)
-            if found is None:
+            binding = self.__dict__.get("_modules", {}).get(name)
+            if binding is None:
                 raise AttributeError(f"no package has registered {type(self).__name__}.{name}")
-            value = getattr(import_module(*found), name)
+            value = getattr(import_module(*binding), name)
             setattr(self, name, value)
             return value

@@ -58,14 +58,14 @@ class NameTable:
         inputs: dict[str, str] = {}
         taken = set(_LITERAL.findall(text))
 
-        def meant(found: re.Match[str]) -> str:
-            kind, node = found[1], int(found[2] or 0)
+        def meant(match: re.Match[str]) -> str:
+            kind, node = match[1], int(match[2] or 0)
             if kind == "g":
                 return self.graph
             if kind == "v":
-                if found[2] not in inputs:
-                    inputs[found[2]] = _identifier(self.nodes[node], len(inputs), taken)
-                return inputs[found[2]]
+                if match[2] not in inputs:
+                    inputs[match[2]] = _identifier(self.nodes[node], len(inputs), taken)
+                return inputs[match[2]]
             return (self.nodes if kind == "n" else self.places)[node]
 
         return _PLACEHOLDER.sub(meant, text)
@@ -89,10 +89,10 @@ class NameTable:
 
 def _identifier(name: str, position: int, taken: set[str]) -> str:
     """An identifier like ``name`` that is none of ``taken``; see compiler/ir/text.py."""
-    found = re.sub(r"\W", "_", name)
-    if not re.match(r"[A-Za-z_]", found):
-        found = f"in{position}"
-    while found in taken:
-        found += "_"
-    taken.add(found)
-    return found
+    identifier = re.sub(r"\W", "_", name)
+    if not re.match(r"[A-Za-z_]", identifier):
+        identifier = f"in{position}"
+    while identifier in taken:
+        identifier += "_"
+    taken.add(identifier)
+    return identifier

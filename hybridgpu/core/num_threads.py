@@ -87,11 +87,11 @@ def _quotas(mounted: Path, path: str, read: Callable[[Path], float | None]) -> l
     """The quotas of a group and all groups around it. Inside a container its own group is often the root of what is seen."""
     parts = [p for p in path.split("/") if p and p != ".."]
     folders = [mounted.joinpath(*parts[:k]) for k in range(len(parts), -1, -1)]
-    found = []
+    quotas = []
     for folder in folders:
         with suppress(OSError, ValueError):
-            found.append(read(folder))
-    return [q for q in found if q is not None]
+            quotas.append(read(folder))
+    return [q for q in quotas if q is not None]
 
 
 def _quota_of_version_2(group: Path) -> float | None:

@@ -59,8 +59,8 @@ class _Default(NamedTuple):
 
     factory: Any
 
-    def __call__(self, found: dict[Any, Any]) -> Any:
-        return defaultdict(self.factory, found)
+    def __call__(self, items: dict[Any, Any]) -> Any:
+        return defaultdict(self.factory, items)
 
 
 def flatten(args: Any, format_of: Callable[[Any], int | None]) -> tuple[list[Any], Any]:

@@ -101,11 +101,11 @@ def flag(name: str, default: bool) -> bool:
         MXNetError: its text says neither.
     """
     text = text_of(name)
-    found = _WORDS.get(text.lower()) if text else default
-    if found is None:
+    value = _WORDS.get(text.lower()) if text else default
+    if value is None:
         folder = "\nA folder belongs in HYBRIDGPU_CACHE_DIR." if name == "HYBRIDGPU_CACHE" else ""
         raise MXNetError(f"Invalid Input: '{text}', valid values are: {{'0', '1'}}, in {name}{folder}")
-    return found
+    return value
 
 
 def debug_level() -> int:

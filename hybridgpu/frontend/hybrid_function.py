@@ -134,11 +134,11 @@ class _Calls:
                 break
         else:
             return
-        known = [(x, y) for x, y in zip(given, arrays, strict=True) if x is not None]
+        pairs = [(x, y) for x, y in zip(given, arrays, strict=True) if x is not None]
         op = self._graph(arrays, form)
         for k in sorted(op.written_inputs()):
             source = op.sources[k]
-            if isinstance(source, int) and known[source][1]._data is not known[source][0]:
+            if isinstance(source, int) and pairs[source][1]._data is not pairs[source][0]:
                 raise ValueError(
                     f"{self.name} writes into {op.symbol.list_inputs()[k]}, of which it has a copy: that is not one piece of "
                     f"memory in the order of its elements\n{located_hint('Give it a contiguous copy, and read that afterwards.')}"
@@ -153,15 +153,15 @@ class _Calls:
         Raises:
             TypeError: arrays of both, or something that is neither array nor hashable.
         """
-        found: set[str] = set()
+        kinds: set[str] = set()
 
         def leaf(x: Any) -> bool:
             if isinstance(x, NDArray):
-                found.add("")
+                kinds.add("")
                 return True
             foreign = _library(x)
             if foreign:
-                found.add(foreign)
+                kinds.add(foreign)
             return bool(foreign)
 
         flat: list[Any] = []
@@ -174,11 +174,11 @@ class _Calls:
             inner, f = flatten_tree(x, leaf, static_value)
             flat += inner
             form.append(f)
-        if len(found) > 1 and "" not in found:
+        if len(kinds) > 1 and "" not in kinds:
             raise TypeError(f"{self.name} is given arrays of NumPy and of CuPy; give it one kind")
-        if "" in found and len(found) > 1:
+        if "" in kinds and len(kinds) > 1:
             flat = [x if x is None or isinstance(x, NDArray) else _array(x) for x in flat]
-        only = found.pop() if len(found) == 1 else ""
+        only = kinds.pop() if len(kinds) == 1 else ""
         return flat, form, only or None
 
     def _graph(self, flat: Sequence[Any], form: list[Any]) -> CachedOp:
@@ -247,7 +247,7 @@ class _Settings:
 
     def names(self, form: Sequence[Any]) -> list[str]:
         """Names of the variables that stand for arrays: those of the arguments, numbered where there are several."""
-        found: list[str] = []
+        variables: list[str] = []
 
         def visit(f: Any, name: str) -> None:
             if isinstance(f, Named) and f.is_dict:
@@ -259,7 +259,7 @@ class _Settings:
                 for k, inner in enumerate(getattr(f, "parts", f)):
                     visit(inner, f"{name}{k}")
             elif not isinstance(f, Static) and f == 0:
-                found.append(name)
+                variables.append(name)
 
         for k, f in enumerate(form):
             p = self.parameters[min(k, len(self.parameters) - 1)] if self.parameters else None
@@ -267,7 +267,7 @@ class _Settings:
             if p is not None and p.kind is p.VAR_POSITIONAL:
                 name += str(k - len(self.parameters) + 1)
             visit(f, name)
-        return _distinct(found)
+        return _distinct(variables)
 
     def positional(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...] | None:
         """All arguments by position; None where some can only be given by keyword.
@@ -288,7 +288,7 @@ class _Settings:
             return None
         self.signature.bind(*args, **kwargs)
         rest = self.parameters[len(args) :]
-        found: list[inspect.Parameter] = []
+        ordered: list[inspect.Parameter] = []
         left = set(kwargs)
         for p in rest:
             if not left:
@@ -296,8 +296,8 @@ class _Settings:
             if p.kind is not p.POSITIONAL_OR_KEYWORD:
                 return None
             left.discard(p.name)
-            found.append(p)
-        return None if left else found
+            ordered.append(p)
+        return None if left else ordered
 
 
 def _distinct(names: list[str]) -> list[str]:
@@ -305,13 +305,13 @@ def _distinct(names: list[str]) -> list[str]:
     taken = set(names)
     if len(taken) == len(names):
         return names
-    found: dict[str, None] = {}
+    distinct: dict[str, None] = {}
     for name in names:
-        if name in found:
+        if name in distinct:
             name = next(new for new in (f"{name}_{n}" for n in count(1)) if new not in taken)
             taken.add(name)
-        found[name] = None
-    return list(found)
+        distinct[name] = None
+    return list(distinct)
 
 
 class _Callable(Generic[P, R]):
@@ -335,19 +335,19 @@ class _Callable(Generic[P, R]):
             raise
 
     def _with_keywords(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        calls, given = self._by_position(args, kwargs)
-        return calls._run(given)
+        calls, positional = self._by_position(args, kwargs)
+        return calls._run(positional)
 
     def _by_position(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[_Calls, tuple[Any, ...]]:
         """What makes a call, and its arguments by position."""
         if not kwargs:
             return self._calls, args
-        given = self._settings.positional(args, kwargs)
-        if given is not None:
-            return self._calls, given
+        positional = self._settings.positional(args, kwargs)
+        if positional is not None:
+            return self._calls, positional
         # whoever takes the others as **keywords sees their order
-        known = self._settings.keywords
-        names = (*sorted(n for n in kwargs if n in known), *[n for n in kwargs if n not in known])
+        keywords = self._settings.keywords
+        names = (*sorted(n for n in kwargs if n in keywords), *[n for n in kwargs if n not in keywords])
         calls = self._keyword_calls.get((len(args), names))
         if calls is None:
             calls = self._keyword_calls[len(args), names] = self._for_keywords(len(args), names)
@@ -381,14 +381,14 @@ class _Callable(Generic[P, R]):
 
         Under ``autograd.record`` that is the forward and the backward program of a recorded call.
         """
-        calls, given = self._by_position(args, kwargs)
-        op, arrays = calls.op_of(given)
+        calls, positional = self._by_position(args, kwargs)
+        op, arrays = calls.op_of(positional)
         return op.explain(arrays)
 
     def lower(self, *args: P.args, **kwargs: P.kwargs) -> Lowered:
         """What a call with these arguments is compiled to, without making it."""
-        calls, given = self._by_position(args, kwargs)
-        op, arrays = calls.op_of(given)
+        calls, positional = self._by_position(args, kwargs)
+        op, arrays = calls.op_of(positional)
         return Lowered(op.explain(arrays), op)
 
     def source(self) -> str:
@@ -401,8 +401,8 @@ class _Callable(Generic[P, R]):
         last = op.last_call or op.last_recorded
         if last is None:
             raise RuntimeError(f"{self._calls.name} consists of several programs: print lower(...).text for a call")
-        made = last[-1]
-        return Explanation(self._calls.name, getattr(made, "forward", made)).source()
+        program = last[-1]
+        return Explanation(self._calls.name, getattr(program, "forward", program)).source()
 
     def _last(self, what: str) -> CachedOp:
         recent = self._settings.recent
@@ -478,15 +478,15 @@ class HybridMethod(_Callable[P, R]):
             names = [n for n in function._settings.static_names if n != function._settings.parameters[0].name]
             settings = function._method_settings = _Settings(bound, names, function._settings.flags)
         self._settings = settings
-        found = function._methods.get(instance)
-        if found is None:
-            held = weakref.ref(instance)
+        calls = function._methods.get(instance)
+        if calls is None:
+            reference = weakref.ref(instance)
 
             def bound_function() -> Callable[..., Any]:
-                return python.__get__(held())  # type: ignore[attr-defined, no-any-return]
+                return python.__get__(reference())  # type: ignore[attr-defined, no-any-return]
 
-            found = function._methods[instance] = (_Calls(bound_function, function._calls.name, settings), {})
-        self._calls, self._keyword_calls = found
+            calls = function._methods[instance] = (_Calls(bound_function, function._calls.name, settings), {})
+        self._calls, self._keyword_calls = calls
 
     def __repr__(self) -> str:
         return f"<hybridized method {self._calls.name} of {self.__self__!r}>"
@@ -548,10 +548,10 @@ def _scopes(name: str) -> Iterator[None]:
 
 
 def _check_contexts(arrays: Sequence[NDArray]) -> None:
-    found = {str(x.context) for x in arrays}
-    if len(found) > 1:
+    contexts = {str(x.context) for x in arrays}
+    if len(contexts) > 1:
         raise ValueError(
-            f"the arguments lie on several devices, {', '.join(sorted(found))}\n"
+            f"the arguments lie on several devices, {', '.join(sorted(contexts))}\n"
             + located_hint("A hybridized function is one graph on one device: move them with as_in_context.")
         )
 

@@ -323,8 +323,8 @@ def _defined(module: ModuleType) -> list[str]:
     """Names without an underscore of what a module without ``__all__`` defines: no modules, and nothing it imports."""
     homes = (None, module.__name__)
     names = [n for n, value in module.__dict__.items() if n[:1] != "_" and not isinstance(value, ModuleType)]
-    found = [(n, getattr(module.__dict__[n], "__module__", None)) for n in names]
-    return [n for n, home in found if home in homes or str(home).startswith(f"{module.__name__}.")]
+    candidates = [(n, getattr(module.__dict__[n], "__module__", None)) for n in names]
+    return [n for n, home in candidates if home in homes or str(home).startswith(f"{module.__name__}.")]
 
 
 def _below(module: ModuleType | ModuleSpec) -> str:

@@ -90,8 +90,8 @@ class Functions(PackageModule):
     def _definitions(self) -> dict[str, Callable[..., Any]]:
         from ..ops import numpy
 
-        found: dict[str, Callable[..., Any]] = getattr(numpy, self._table)
-        return found
+        definitions: dict[str, Callable[..., Any]] = getattr(numpy, self._table)
+        return definitions
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
@@ -220,8 +220,8 @@ def _closest(name: str, namespace: str, operators: int) -> str:
     """The name of an operator that is spelled nearly so; ``operators``: how many there are, which may become more."""
     import difflib
 
-    found = difflib.get_close_matches(name, list(names_in(namespace)), 1, 0.8)
-    return found[0] if found else ""
+    matches = difflib.get_close_matches(name, list(names_in(namespace)), 1, 0.8)
+    return matches[0] if matches else ""
 
 
 def sampler_lookup(samplers: Mapping[str, Any], operators: Namespace, members: dict[str, Any]) -> Callable[[str], Any]:
@@ -234,8 +234,8 @@ def sampler_lookup(samplers: Mapping[str, Any], operators: Namespace, members: d
     def find_member(name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        found = samplers.get(name)
-        members[name] = value = found if found is not None else getattr(operators, name)
+        sampler = samplers.get(name)
+        members[name] = value = sampler if sampler is not None else getattr(operators, name)
         return value
 
     return find_member

@@ -84,11 +84,11 @@ class Block:
     _hg_transparent = False  #: True for containers, which ``summary`` leaves out
     _hg_fast: Callable[..., Any] | None = None  #: a prepared call that ``__call__`` may use instead of everything else
 
-    def __new__(cls: type[Made], *args: Any, **given: Any) -> Made:
-        foreign = ARGUMENTS.keys() & given.keys()
+    def __new__(cls: type[Made], *args: Any, **kwargs: Any) -> Made:
+        foreign = ARGUMENTS.keys() & kwargs.keys()
         # a layer of ours: Python would say that ``units`` is missing, not that it is here as ``out_features``
         if foreign and cls.__init__.__module__.startswith(f"{_PACKAGE}."):
-            for name in given:
+            for name in kwargs:
                 if name in foreign and name not in taken_by(cls):
                     raise unexpected(cls, name, ARGUMENTS)
         return super().__new__(cls)
@@ -181,17 +181,17 @@ class Block:
             re.error: it is none.
         """
         self._hg_check_containers()
-        found = ParameterDict(self._params.prefix)
+        params = ParameterDict(self._params.prefix)
         if not select:
-            found.update(self.params)
+            params.update(self.params)
         else:
             pattern = _pattern(select)
             for name, value in self.params.items():
                 if pattern.match(name):
-                    found._params[name] = value
+                    params._params[name] = value
         for child in self._children.values():
-            found.update(child.collect_params(select))
-        return found
+            params.update(child.collect_params(select))
+        return params
 
     def _hg_check_containers(self) -> None:
         children = set(map(id, self._children.values()))
@@ -216,10 +216,10 @@ class Block:
         """Parameters by structural name, such as 'body.1.gamma'."""
         if prefix:
             prefix += "."
-        found = {prefix + key: value for key, value in self._reg_params.items()}
+        params = {prefix + key: value for key, value in self._reg_params.items()}
         for name, child in self._children.items():
-            found.update(child._collect_params_with_prefix(prefix + name))
-        return found
+            params.update(child._collect_params_with_prefix(prefix + name))
+        return params
 
     def initialize(self, init: Any = None, ctx: Any = None, verbose: bool = False, force_reinit: bool = False) -> None:
         """Initialise all parameters; the default is Uniform(0.07) for weights."""

@@ -34,18 +34,18 @@ class BlockScope:
         if current is None:
             if prefix is None:
                 prefix = names.current().get(None, hint) + "_"
-            made = ParameterDict(prefix) if params is None else ParameterDict(params.prefix, params)
-            return prefix, made
+            own_params = ParameterDict(prefix) if params is None else ParameterDict(params.prefix, params)
+            return prefix, own_params
         if prefix is None:
             number = current._counter.get(hint, 0)
             current._counter[hint] = number + 1
             prefix = f"{hint}{number}_"
         parent = current._block.params
         if params is None:
-            made = ParameterDict(parent.prefix + prefix, parent._shared)
+            own_params = ParameterDict(parent.prefix + prefix, parent._shared)
         else:
-            made = ParameterDict(params.prefix, params)
-        return current._block.prefix + prefix, made
+            own_params = ParameterDict(params.prefix, params)
+        return current._block.prefix + prefix, own_params
 
     def __enter__(self) -> BlockScope:
         if self._block._empty_prefix:

@@ -221,12 +221,12 @@ class TrainerSteps:
         arrays: list[list[NDArray]] = []
         recipes: list[UpdateSpec] = []
         for places in by_type.values():
-            found = _recipe(optimizer, [rows[k] for k in places], updater.states)
-            if isinstance(found, str):
-                self.reason = found
+            recipe = _recipe(optimizer, [rows[k] for k in places], updater.states)
+            if isinstance(recipe, str):
+                self.reason = recipe
                 return None
-            recipes.append(found[0])
-            arrays.append(found[1])
+            recipes.append(recipe[0])
+            arrays.append(recipe[1])
         programs = self._programs(optimizer, recipes, ctx)
         if programs is None:
             return None
@@ -266,18 +266,18 @@ class TrainerSteps:
             return None
         programs = []
         for recipe in recipes:
-            made = None
+            program = None
             if recipe not in self._refused:
                 try:
-                    made = update_program(recipe, ctx, f"step {count} of a Trainer")
-                    if made is None:
+                    program = update_program(recipe, ctx, f"step {count} of a Trainer")
+                    if program is None:
                         self._refused[recipe] = "there is no compiler that works"
                 except MXNetError as e:  # the operator refuses these arrays, and will say so
                     self._refused[recipe] = str(e)
-            if made is None:
+            if program is None:
                 self.reason = self._refused[recipe]
                 return None
-            programs.append(made)
+            programs.append(program)
         return programs
 
 
@@ -302,12 +302,12 @@ def _recipe(optimizer: Any, rows: Sequence[Row], states: dict[Any, Any]) -> tupl
     types = []
     first: tuple[Any, ...] | None = None
     for index, grad, weight in rows:
-        operator, constants, held, wrapped = _call(optimizer, weight, states[index])
+        operator, constants, state_arrays, wrapped = _call(optimizer, weight, states[index])
         if first is None:
             first = operator, constants, wrapped
         elif first != (operator, constants, wrapped):
             return "weights of one type are updated in different ways"
-        row = (weight, grad, *held)
+        row = (weight, grad, *state_arrays)
         if not all(isinstance(x, NDArray) for x in row):
             return "a state is no array"
         arrays += row

@@ -486,8 +486,8 @@ class HybridBlock(Block):
 
         inputs, out = self._get_graph(*args)
         flat = [x for x in flatten(args, "input")[0] if x is not None]
-        given = {i.name: dtype_of(x.dtype) for i, x in zip(inputs, flat, strict=True)}
-        types = type_propagation(out, given, declared=False)  # type: ignore[arg-type]
+        dtypes = {i.name: dtype_of(x.dtype) for i, x in zip(inputs, flat, strict=True)}
+        types = type_propagation(out, dtypes, declared=False)  # type: ignore[arg-type]
         params = self.collect_params()
         from ..symbol.node import topological
 

@@ -115,13 +115,13 @@ def _matched(block: Any, numbers: Iterator[int], model: dict[str, Any]) -> list[
     if key not in model:
         raise _Unknown(key)
     saved = _Saved.of(model[key])
-    found = [(block, saved)]
+    pairs = [(block, saved)]
     for child in block._children.values():
         inner = _matched(child, numbers, model[key])
         if inner[0][1].name not in saved.children:
             raise _Unknown(inner[0][1].name)
-        found += inner
-    return found
+        pairs += inner
+    return pairs
 
 
 def _restore(block: Any, saved: _Saved) -> None:

@@ -65,8 +65,8 @@ class _Operators:
             own_record = [f"_npx_{name}"] if elementwise and registered(f"_npx_{name}") else []
             for alias in (op.name, *op.aliases, *own_record):
                 if alias.startswith(("_npx_", "_npi_", "_np_")):
-                    found: Callable[..., Any] = getattr(self._records, alias)
-                    return found
+                    record: Callable[..., Any] = getattr(self._records, alias)
+                    return record
             if elementwise:
                 own = None if self._namespace else getattr(self._space.np, name, None)
                 if own is not None:

@@ -91,33 +91,33 @@ def kind_of_call(args: Any) -> type:
     Raises:
         ValueError: neither, or both.
     """
-    found: set[type] = set()
-    waiting = [args]
-    while waiting:
-        value = waiting.pop()
+    kinds: set[type] = set()
+    pending = [args]
+    while pending:
+        value = pending.pop()
         if isinstance(value, NDArray):
-            found.add(NDArray)
+            kinds.add(NDArray)
         elif isinstance(value, (list, tuple)):
-            waiting += value
+            pending += value
         elif isinstance(value, Symbol):
-            found.add(Symbol)
-    if len(found) == 2:
+            kinds.add(Symbol)
+    if len(kinds) == 2:
         raise ValueError(
             "In HybridBlock, we do not support mixed NDArrays and Symbols types for the input. Please check the type of the args.\n"
         )
-    if not found:
+    if not kinds:
         raise ValueError(
             "In HybridBlock, there must be one NDArray or one Symbol in the input. Please check the type of the args.\n"
             f"Make arrays of numbers, lists and NumPy's arrays: {_module()}.array(x)."
         )
-    return found.pop()
+    return kinds.pop()
 
 
 def check_contexts(arrays: list[NDArray]) -> None:
-    found = {x.context for x in arrays}
-    if len(found) > 1:
+    contexts = {x.context for x in arrays}
+    if len(contexts) > 1:
         raise ValueError(
             "Find multiple contexts in the input, After hybridized, the HybridBlock only supports one input context. "
             "You can print the ele.ctx in the input arguments to inspect their contexts. "
-            f"Find all contexts = {{{', '.join(sorted(map(str, found)))}}}"
+            f"Find all contexts = {{{', '.join(sorted(map(str, contexts)))}}}"
         )

@@ -28,8 +28,8 @@ def print_summary(block: Block, inputs: tuple[Any, ...]) -> None:
 
     def shapes(args: Any) -> str:
         flat, _ = flatten(args, "input")
-        found = [x.shape for x in flat if isinstance(x, NDArray)]
-        return str(found[0]) if len(found) == 1 else str(found)[1:-1]
+        extents = [x.shape for x in flat if isinstance(x, NDArray)]
+        return str(extents[0]) if len(extents) == 1 else str(extents)[1:-1]
 
     def register(b: Block) -> None:
         assert not getattr(b, "_active", False), (

@@ -141,9 +141,11 @@ class SymbolBlock(HybridBlock):
         uninitialized = [p for p in self.params.values() if p._data is None and p._deferred_init]
         if uninitialized:
             self._hg_complete(uninitialized, call)
-        known = {str(i.name): x for i, x in zip(inputs, flat, strict=True)}
-        given = known | {n: self.params[n].data() for n in out.list_inputs() if n not in known}
-        return regroup(trace.compose(out, given), self._out_format)
+        inputs_by_name = {str(i.name): x for i, x in zip(inputs, flat, strict=True)}
+        values_by_name = inputs_by_name | {
+            n: self.params[n].data() for n in out.list_inputs() if n not in inputs_by_name
+        }
+        return regroup(trace.compose(out, values_by_name), self._out_format)
 
     def _clear_cached_op(self, why: str) -> None:
         self._hg_drop_cached_op(why)  # the graph is what the block is

@@ -144,27 +144,27 @@ class Trainer:
             TypeError: ``kvstore`` is neither a store, a name nor None.
             ValueError: ``update_on_kvstore=True`` for a store that cannot.
         """
-        wanted = self._kvstore_params["kvstore"]
+        kvstore = self._kvstore_params["kvstore"]
         updates = bool(int(os.environ.get("MXNET_UPDATE_ON_KVSTORE", "1")))
-        if wanted is None:
+        if kvstore is None:
             store = None
-        elif isinstance(wanted, kvs.KVStoreBase):
-            store = wanted
-        elif isinstance(wanted, str):
+        elif isinstance(kvstore, kvs.KVStoreBase):
+            store = kvstore
+        elif isinstance(kvstore, str):
             store = None
-            if len(self._contexts) > 1 or "dist" in wanted:
-                store = kvs.create(wanted)
+            if len(self._contexts) > 1 or "dist" in kvstore:
+                store = kvs.create(kvstore)
                 largest = max(int(np.prod(p.data(self._contexts[0]).shape)) for p in self._params)
-                updates = updates and not (wanted == "local" and largest > 1024 * 1024 * 16)
+                updates = updates and not (kvstore == "local" and largest > 1024 * 1024 * 16)
         else:
             raise TypeError("kvstore must be KVStore, str or None")
         if store is None:
             return None, False
-        given = self._kvstore_params["update_on_kvstore"]
+        update_on_kvstore = self._kvstore_params["update_on_kvstore"]
         capable = store.is_capable(kvs.KVStoreBase.OPTIMIZER)
-        if given and not capable:
+        if update_on_kvstore and not capable:
             raise ValueError(f"Please set update_on_kvstore=False when training with {type(store)}")
-        return store, capable and (updates if given is None else bool(given))
+        return store, capable and (updates if update_on_kvstore is None else bool(update_on_kvstore))
 
     def _init_kvstore(self) -> None:
         for p in self._params:

@@ -39,5 +39,5 @@ class AbsentMember:
 
 def absent_member(instance: Any, name: str) -> AttributeError | None:
     """The error for an absent member, for a class whose ``__getattr__`` Python asks after the member has raised."""
-    found = getattr_static(type(instance), name, None)
-    return found.error(instance, type(instance)) if isinstance(found, AbsentMember) else None
+    member = getattr_static(type(instance), name, None)
+    return member.error(instance, type(instance)) if isinstance(member, AbsentMember) else None

@@ -46,8 +46,8 @@ def full_names(name: str) -> list[str]:
     """A pattern with the modules' full names; ``gen_contrib`` and its like have what ``contrib`` has."""
     first, _, rest = name.partition(".")
     modules = {"nd": ("ndarray",), "sym": ("symbol",), "F": ("ndarray", "symbol")}.get(first, (first,))
-    found = [f"{module}.{rest}" if rest else module for module in modules]
-    return found + [p.replace(".contrib.", ".gen_contrib.") for p in found if p.startswith(_GENERATED)]
+    paths = [f"{module}.{rest}" if rest else module for module in modules]
+    return paths + [p.replace(".contrib.", ".gen_contrib.") for p in paths if p.startswith(_GENERATED)]
 
 
 _GENERATED = ("ndarray.contrib.", "symbol.contrib.")
@@ -363,10 +363,10 @@ def decision(path: str) -> Decision | None:
     """
     parts = path.split(".")
     upwards = [".".join(parts[:k]) for k in range(len(parts), 0, -1)]
-    for found in MXNET:
-        patterns = found.patterns()
+    for decided in MXNET:
+        patterns = decided.patterns()
         if any(fnmatchcase(name, pattern) for name in upwards for pattern in patterns):
-            return found
+            return decided
     if numpy := _NUMPY.fullmatch(path):
         path = f"np{'x' * bool(numpy[2])}.{numpy[3]}"
         other = path.replace("np.", "npx.")  # such as gelu
@@ -382,10 +382,10 @@ def hint(path: str) -> str:
     """The line for the end of an error about a missing name, or ''."""
     from ..core.source_location import current_block, located_hint
 
-    found = decision(path)
-    if found is None:
+    decided = decision(path)
+    if decided is None:
         return ""
     functions = "nd" if not path.startswith("symbol.") else "F" if current_block() else "sym"
     if _NUMPY.fullmatch(path):
         functions = "" if functions == "nd" else f"{functions}."
-    return located_hint(found.text(functions))
+    return located_hint(decided.text(functions))

@@ -202,7 +202,7 @@ def attribute_error(owner: Any, name: str, table: Mapping[str, str] = METHODS) -
     return AttributeError(text, name=name, obj=owner)
 
 
-def about_arguments(error: TypeError, block: Any, given: int) -> None:
+def about_arguments(error: TypeError, block: Any, num_inputs: int) -> None:
     """Where ``hybrid_forward`` could not be called with so many inputs: end the error with what it has to take."""
     function = type(block).hybrid_forward
     trace = error.__traceback__
@@ -216,13 +216,15 @@ def about_arguments(error: TypeError, block: Any, given: int) -> None:
         names = list(inspect.signature(function).parameters)[2:]
         text = f"A {type(block).__name__} is called with ({', '.join(n for n in names if n not in block._reg_params)})."
     else:
-        inputs = ["x"] if given == 1 else [f"x{k}" for k in range(given)]
-        wanted = ", ".join(("self", "F", *inputs, *block._reg_params))
-        text = f"It gets F, the inputs, and the block's parameters by their names: def hybrid_forward({wanted})."
+        inputs = ["x"] if num_inputs == 1 else [f"x{k}" for k in range(num_inputs)]
+        signature = ", ".join(("self", "F", *inputs, *block._reg_params))
+        text = f"It gets F, the inputs, and the block's parameters by their names: def hybrid_forward({signature})."
         names = list(inspect.signature(function).parameters)
         if (
             names[1:2] == ["F"] and names[2:] and block._reg_params.keys() <= set(names)
         ):  # the call may be what is wrong
             own = ", ".join(n for n in names[2:] if n not in block._reg_params)
-            text = f"Call the block with ({own}), or let it take what it is called with: def hybrid_forward({wanted})."
+            text = (
+                f"Call the block with ({own}), or let it take what it is called with: def hybrid_forward({signature})."
+            )
     error.args = (f"{error}\n{located_hint(text)}",)

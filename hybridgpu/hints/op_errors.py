@@ -44,13 +44,13 @@ def differing_types(text: str, first: tuple[str, DType], other: tuple[str, DType
         text: MXNet's words.
         first, other: name and element type of the input that decides, and of the one that differs.
     """
-    (name, wanted), (other_name, got) = first, other
-    cast_first, cast_other = f"{name} with astype('{got.name}')", f"{other_name} with astype('{wanted.name}')"
-    if wanted.is_float and got.is_float:  # both may be the user's arrays: states, masks
-        casts = f"cast {cast_first}, or {cast_other}; a block's parameters with net.cast('{wanted.name}')"
+    (name, expected), (other_name, got) = first, other
+    cast_first, cast_other = f"{name} with astype('{got.name}')", f"{other_name} with astype('{expected.name}')"
+    if expected.is_float and got.is_float:  # both may be the user's arrays: states, masks
+        casts = f"cast {cast_first}, or {cast_other}; a block's parameters with net.cast('{expected.name}')"
     else:
-        casts = f"cast {cast_other if wanted.is_float else cast_first}"
-    return refusal(text, f"{name} is {wanted.name}, but {other_name} is {got.name}: {casts}.", types=True)
+        casts = f"cast {cast_other if expected.is_float else cast_first}"
+    return refusal(text, f"{name} is {expected.name}, but {other_name} is {got.name}: {casts}.", types=True)
 
 
 def about_types(error: Exception) -> bool:
@@ -71,10 +71,10 @@ def add_details(error: Exception, op: Operator, values: Values, names: Sequence[
         names: what the inputs are called, one for each of ``given``.
     """
     shown = (f"{n}: {_shown(g)}" for n, g in zip(names, given, strict=False))
-    found = f"\nin operator {op.name}({', '.join(shown)}){_function(op)}"
+    details = f"\nin operator {op.name}({', '.join(shown)}){_function(op)}"
     shapes = [shape_of(g) for g in given]
     instead = getattr(error, _INSTEAD, "") or _fitting(op, values, shapes) or _by_words(op, str(error), names, shapes)
-    return f"{found}\n{instead}" if instead else found
+    return f"{details}\n{instead}" if instead else details
 
 
 def shape_of(given: Given) -> tuple[int, ...] | None:
@@ -95,11 +95,11 @@ def _fitting(op: Operator, values: Values, shapes: Sequence[tuple[int, ...] | No
     if op.infer_inputs is None or len(shapes) < 2 or shapes[0] is None:
         return ""
     try:
-        wanted = op.infer_inputs(values, [shapes[0], *[None] * (len(shapes) - 1)])
+        needed_shapes = op.infer_inputs(values, [shapes[0], *[None] * (len(shapes) - 1)])
     except (MXNetError, TypeError, ValueError, IndexError, ArithmeticError):
         return ""
     names = op.input_names(values, len(shapes))
-    for name, needed, shape in zip(names[1:], wanted[1:], shapes[1:], strict=False):
+    for name, needed, shape in zip(names[1:], needed_shapes[1:], shapes[1:], strict=False):
         if needed is None or shape is None or None in needed or tuple(needed) == shape:
             continue
         # labels come with the data, everything else belongs to a layer
@@ -130,20 +130,20 @@ def _by_words(op: Operator, text: str, names: Sequence[str], shapes: Sequence[tu
     """What to write, for faults that many operators share: MXNet's words tell which it is."""
     if not shapes or None in shapes:
         return ""
-    known = [shape for shape in shapes if shape is not None]
-    if "could not be broadcast together" in text and len(known) > 1:  # else with a shape that is an attribute
-        return _broadcast(names, known)
-    if _NO_AXIS.search(text) and known[0]:
+    known_shapes = [shape for shape in shapes if shape is not None]
+    if "could not be broadcast together" in text and len(known_shapes) > 1:  # else with a shape that is an attribute
+        return _broadcast(names, known_shapes)
+    if _NO_AXIS.search(text) and known_shapes[0]:
         match = _NUMBER_OF_AXES.search(text)
-        count = int(match[1]) if match else len(known[0])
-        whose = f"{names[0]} of shape {known[0]}" if count == len(known[0]) else "The result"
+        count = int(match[1]) if match else len(known_shapes[0])
+        whose = f"{names[0]} of shape {known_shapes[0]}" if count == len(known_shapes[0]) else "The result"
         return f"{whose} has {_axes(count)}: write one of {-count} to {count - 1}."
-    if "Incompatible input shape" in text and len(known) > 1:
+    if "Incompatible input shape" in text and len(known_shapes) > 1:
         return "Arrays that are joined have the same sizes along every axis but the joined one: reshape or slice them."
     if op.name in ("stack", "_npi_stack") and "Incompatible attr" in text:
-        other = next((k for k, shape in enumerate(known) if shape != known[0]), 0)
+        other = next((k for k, shape in enumerate(known_shapes) if shape != known_shapes[0]), 0)
         return (
-            f"Arrays that are stacked have one shape, but {names[0]} has {known[0]} and {names[other]} {known[other]}: "
+            f"Arrays that are stacked have one shape, but {names[0]} has {known_shapes[0]} and {names[other]} {known_shapes[other]}: "
             "reshape or slice them, or join them by concat or concatenate."
         )
     if "Cannot reshape array of size" in text:

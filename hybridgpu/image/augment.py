@@ -272,18 +272,18 @@ def color_augmenters(
     brightness: float, contrast: float, saturation: float, hue: float, pca_noise: float, rand_gray: float
 ) -> list[Augmenter]:
     """Those of colours whose reach is not 0."""
-    found: list[Augmenter] = []
+    augmenters: list[Augmenter] = []
     if brightness or contrast or saturation:
-        found.append(ColorJitterAug(brightness, contrast, saturation))
+        augmenters.append(ColorJitterAug(brightness, contrast, saturation))
     if hue:
-        found.append(HueJitterAug(hue))
+        augmenters.append(HueJitterAug(hue))
     if pca_noise > 0:
         values = np.array([55.46, 4.794, 1.148])
         vectors = np.array([[-0.5675, 0.7192, 0.4009], [-0.5808, -0.0045, -0.8140], [-0.5836, -0.6948, 0.4203]])
-        found.append(LightingAug(pca_noise, values, vectors))
+        augmenters.append(LightingAug(pca_noise, values, vectors))
     if rand_gray > 0:
-        found.append(RandomGrayAug(rand_gray))
-    return found
+        augmenters.append(RandomGrayAug(rand_gray))
+    return augmenters
 
 
 def normalizers(mean: Any, std: Any) -> list[Augmenter]:
@@ -330,17 +330,17 @@ def CreateAugmenter(
     Raises:
         AssertionError: ``rand_resize`` without ``rand_crop``; another ``mean`` or ``std``.
     """
-    found: list[Augmenter] = [ResizeAug(resize, inter_method)] if resize > 0 else []
+    augmenters: list[Augmenter] = [ResizeAug(resize, inter_method)] if resize > 0 else []
     size = (data_shape[2], data_shape[1])
     if rand_resize:
         assert rand_crop, "rand_resize needs rand_crop"
-        found.append(RandomSizedCropAug(size, 0.08, (3.0 / 4.0, 4.0 / 3.0), inter_method))
+        augmenters.append(RandomSizedCropAug(size, 0.08, (3.0 / 4.0, 4.0 / 3.0), inter_method))
     elif rand_crop:
-        found.append(RandomCropAug(size, inter_method))
+        augmenters.append(RandomCropAug(size, inter_method))
     else:
-        found.append(CenterCropAug(size, inter_method))
+        augmenters.append(CenterCropAug(size, inter_method))
     if rand_mirror:
-        found.append(HorizontalFlipAug(0.5))
-    found.append(CastAug())
-    found += color_augmenters(brightness, contrast, saturation, hue, pca_noise, rand_gray)
-    return found + normalizers(mean, std)
+        augmenters.append(HorizontalFlipAug(0.5))
+    augmenters.append(CastAug())
+    augmenters += color_augmenters(brightness, contrast, saturation, hue, pca_noise, rand_gray)
+    return augmenters + normalizers(mean, std)

@@ -208,8 +208,8 @@ class DetRandomCropAug(DetAugmenter):
         out[:, (1, 3)] = (out[:, (1, 3)] - left) / w
         out[:, (2, 4)] = (out[:, (2, 4)] - top) / h
         out[:, 1:5] = np.clip(out[:, 1:5], 0, 1)
-        kept = _areas(out[:, 1:]) * w * h / _areas(label[:, 1:])
-        return out[(out[:, 3] > out[:, 1]) & (out[:, 4] > out[:, 2]) & (kept > self.min_eject_coverage)]
+        coverage = _areas(out[:, 1:]) * w * h / _areas(label[:, 1:])
+        return out[(out[:, 3] > out[:, 1]) & (out[:, 4] > out[:, 2]) & (coverage > self.min_eject_coverage)]
 
 
 class DetRandomPadAug(DetAugmenter):
@@ -329,18 +329,18 @@ def CreateDetAugmenter(
 
     The others as for :func:`CreateAugmenter`.
     """
-    found: list[DetAugmenter] = [DetBorrowAug(ResizeAug(resize, inter_method))] if resize > 0 else []
+    augmenters: list[DetAugmenter] = [DetBorrowAug(ResizeAug(resize, inter_method))] if resize > 0 else []
     if rand_crop > 0:
-        found.append(
+        augmenters.append(
             CreateMultiRandCropAugmenter(
                 min_object_covered, aspect_ratio_range, area_range, min_eject_coverage, max_attempts, 1 - rand_crop
             )
         )
     if rand_mirror:
-        found.append(DetHorizontalFlipAug(0.5))
+        augmenters.append(DetHorizontalFlipAug(0.5))
     if rand_pad > 0:
         pad = DetRandomPadAug(aspect_ratio_range, (1.0, area_range[1]), max_attempts, pad_val)
-        found.append(DetRandomSelectAug([pad], 1 - rand_pad))
+        augmenters.append(DetRandomSelectAug([pad], 1 - rand_pad))
     plain = [ForceResizeAug((data_shape[2], data_shape[1]), inter_method), CastAug()]
     plain += color_augmenters(brightness, contrast, saturation, hue, pca_noise, rand_gray)
-    return found + [DetBorrowAug(a) for a in plain + normalizers(mean, std)]
+    return augmenters + [DetBorrowAug(a) for a in plain + normalizers(mean, std)]

@@ -78,8 +78,8 @@ class _Table:
         return len(self._records)
 
     def __getitem__(self, rows: slice) -> Any:
-        made = [self._make(header, data) for header, data in self._records[rows]]
-        return np.array(made, self.dtype).reshape(len(made), *self.shape[1:])
+        samples = [self._make(header, data) for header, data in self._records[rows]]
+        return np.array(samples, self.dtype).reshape(len(samples), *self.shape[1:])
 
 
 class _FrameAug(Augmenter):

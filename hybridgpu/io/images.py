@@ -49,10 +49,10 @@ def decode_picture(data: bytes, flag: int = 1, name: str = "the buffer") -> Any:
     try:
         with pillow.open(io.BytesIO(data)) as picture:
             grey = flag == 0 or (flag < 0 and picture.mode in ("1", "L"))
-            found = _grey(picture) if grey else _colours(picture)
+            pixels = _grey(picture) if grey else _colours(picture)
     except (OSError, SyntaxError, ValueError) as e:  # an unknown format is an OSError
         raise MXNetError(f"Check failed: !res.empty(): Decoding failed. Invalid image file. ({name}: {e})") from None
-    return found if found.ndim == 3 else found[..., None]
+    return pixels if pixels.ndim == 3 else pixels[..., None]
 
 
 def _colours(picture: Any) -> Any:

@@ -51,10 +51,10 @@ class TopKAccuracy(PerArray):
     def _hg_count(self, label: NDArray, pred: NDArray) -> tuple[Any, Any]:
         assert len(pred.shape) <= 2, "Predictions should be no more than 2 dims"
         order = numpy.argpartition(pred.asnumpy().astype("float32"), -self.top_k)
-        wanted = label.asnumpy().astype("int32").ravel()
-        check_label_shapes(wanted, order)
+        labels = label.asnumpy().astype("int32").ravel()
+        check_label_shapes(labels, order)
         best = order[:, -min(order.shape[1], self.top_k) :] if order.ndim == 2 else order[:, None]
-        return (best == wanted[:, None]).sum(), order.shape[0]
+        return (best == labels[:, None]).sum(), order.shape[0]
 
 
 class _BinaryClassificationMetrics:
@@ -109,13 +109,13 @@ class _Binary(EvalMetric):
         if macro:
             self._hg_local = _BinaryClassificationMetrics()
         for label, pred in zip(labels, preds, strict=True):
-            scores, wanted = pred.asnumpy(), label.asnumpy().astype("int32")
-            check_label_shapes(wanted, scores)
-            if len(numpy.unique(wanted)) > 2:
+            scores, classes = pred.asnumpy(), label.asnumpy().astype("int32")
+            check_label_shapes(classes, scores)
+            if len(numpy.unique(classes)) > 2:
                 raise ValueError(f"{type(self._hg_local).__name__} currently only supports binary classification.")
             chosen = numpy.argmax(scores, axis=1) == 1
             for counts in (self._hg_local.counts, self._hg_all.counts):
-                numpy.add.at(counts, ((wanted.ravel() == 1).astype(int), chosen.astype(int)), 1)
+                numpy.add.at(counts, ((classes.ravel() == 1).astype(int), chosen.astype(int)), 1)
         score = self._hg_score
         if macro:
             self._hg_add(score(self._hg_local), 1)
@@ -230,10 +230,10 @@ class Perplexity(EvalMetric):
         loss, count = 0.0, 0
         for label, pred in zip(map(legacy, labels), map(legacy, preds), strict=True):
             assert label.size == pred.size / pred.shape[-1], f"shape mismatch: {label.shape} vs. {pred.shape}"
-            wanted = label.as_in_context(pred.context).reshape((label.size,))
-            p = ndarray.pick(pred, wanted.astype("int32"), axis=self.axis).asnumpy()
+            flat_label = label.as_in_context(pred.context).reshape((label.size,))
+            p = ndarray.pick(pred, flat_label.astype("int32"), axis=self.axis).asnumpy()
             if self.ignore_label is not None:
-                p = p[wanted.asnumpy().reshape(p.shape) != self.ignore_label]
+                p = p[flat_label.asnumpy().reshape(p.shape) != self.ignore_label]
             loss -= float(numpy.log(numpy.maximum(1e-10, p)).sum())
             count += p.size
         self._hg_add(loss, count)
@@ -250,10 +250,10 @@ class _LogLikelihood(PerArray):
         self.eps = eps
 
     def _hg_count(self, label: NDArray, pred: NDArray) -> tuple[Any, Any]:
-        wanted, p = label.asnumpy().ravel(), pred.asnumpy()
-        assert wanted.shape[0] == p.shape[0], (wanted.shape[0], p.shape[0])
-        chosen = p[numpy.arange(len(wanted)), wanted.astype(numpy.int64)]
-        return (-numpy.log(chosen + self.eps)).sum(), len(wanted)
+        labels, p = label.asnumpy().ravel(), pred.asnumpy()
+        assert labels.shape[0] == p.shape[0], (labels.shape[0], p.shape[0])
+        chosen = p[numpy.arange(len(labels)), labels.astype(numpy.int64)]
+        return (-numpy.log(chosen + self.eps)).sum(), len(labels)
 
 
 @register

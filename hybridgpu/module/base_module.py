@@ -237,14 +237,14 @@ class BaseModule:
             self.set_params(arg_params, aux_params)  # several devices may have drifted apart
             call_all(epoch_end_callback, epoch, self.symbol, arg_params, aux_params)
             if eval_data is not None:
-                found = self.score(
+                scores = self.score(
                     eval_data,
                     validation_metric,
                     score_end_callback=eval_end_callback,
                     batch_end_callback=eval_batch_end_callback,
                     epoch=epoch,
                 )
-                for name, value in found:
+                for name, value in scores:
                     self.logger.info("Epoch[%d] Validation-%s=%f", epoch, name, value)
             train_data.reset()
 
@@ -356,14 +356,14 @@ class BaseModule:
         Raises:
             ValueError: the file holds something else.
         """
-        found: dict[str, dict[str, Any]] = {"arg": {}, "aux": {}}
+        params: dict[str, dict[str, Any]] = {"arg": {}, "aux": {}}
         loaded = load_arrays(fname)
         for key, value in loaded.items() if isinstance(loaded, dict) else [("", None)]:
             kind, colon, name = key.partition(":")
-            if kind not in found or not colon:
+            if kind not in params or not colon:
                 raise ValueError(f"Invalid param file {fname}")
-            found[kind][name] = value
-        self.set_params(found["arg"], found["aux"])
+            params[kind][name] = value
+        self.set_params(params["arg"], params["aux"])
 
     def get_states(self, merge_multi_context: bool = True) -> list[Any]:
         """States between batches; none here."""

@@ -134,9 +134,9 @@ class BucketingModule(BaseModule):
         """(arguments, auxiliary states) by name, on the CPU."""
         self._hg_ready()
         self._curr_module._params_dirty = self._params_dirty
-        found = self._curr_module.get_params()
+        parameters = self._curr_module.get_params()
         self._params_dirty = False
-        return found  # type: ignore[no-any-return]
+        return parameters  # type: ignore[no-any-return]
 
     def init_params(
         self,
@@ -224,16 +224,16 @@ class BucketingModule(BaseModule):
             AssertionError: no ``sym_gen``.
         """
         assert sym_gen is not None, "sym_gen is required for loading BucketingModule"
-        made = BucketingModule._hg_with(sym_gen, default_bucket_key, arg_params or {}, aux_params or {}, kwargs)
-        made._hg_symbols = dict(sym_dict or {})
-        return made
+        module = BucketingModule._hg_with(sym_gen, default_bucket_key, arg_params or {}, aux_params or {}, kwargs)
+        module._hg_symbols = dict(sym_dict or {})
+        return module
 
     @staticmethod
     def _hg_with(sym_gen: Any, key: Any, arguments: Any, states: Any, options: dict[str, Any]) -> BucketingModule:
-        made = BucketingModule(sym_gen=sym_gen, default_bucket_key=key, **options)
-        made._hg_loaded = arguments, states
-        made.params_initialized = True
-        return made
+        module = BucketingModule(sym_gen=sym_gen, default_bucket_key=key, **options)
+        module._hg_loaded = arguments, states
+        module.params_initialized = True
+        return module
 
     # -- binding
 

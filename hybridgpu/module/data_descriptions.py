@@ -36,14 +36,14 @@ def check_names(symbol: Symbol, names: Sequence[str], typename: str, throw: bool
         warnings.warn(text, stacklevel=user_frame())
 
 
-def _described(given: Any) -> list[DataDesc]:
-    found = [x if isinstance(x, DataDesc) else DataDesc(*x) for x in given]
-    for x in found:
+def _described(entries: Any) -> list[DataDesc]:
+    descriptions = [x if isinstance(x, DataDesc) else DataDesc(*x) for x in entries]
+    for x in descriptions:
         if not isinstance(x.shape, (tuple, list)) or any(
             isinstance(d, bool) or not hasattr(d, "__index__") for d in x.shape
         ):
             raise TypeError(f"The shape of {x.name!r} must be a tuple of integers, got {x.shape!r}")
-    return found
+    return descriptions
 
 
 def check_match(data_names: Sequence[str], data_shapes: Sequence[Any], name: str, throw: bool) -> None:

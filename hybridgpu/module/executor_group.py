@@ -112,26 +112,26 @@ class DataParallelExecutorGroup:
         self._by_shapes = {self._key(): self.execs}
         self._collect()
 
-    def _requests(self, given: Any) -> dict[str, str]:
+    def _requests(self, grad_req: Any) -> dict[str, str]:
         """What is to be done with the gradient of each argument."""
         data = [x.name for x in self.data_shapes]
         chosen: Mapping[str, str] = {}
-        if isinstance(given, str):
-            kind = given
-        elif isinstance(given, (list, tuple)):
-            kind, chosen = "write", dict(zip(self.arg_names, given, strict=True))
-        elif isinstance(given, dict):
-            kind, chosen = "write", given
+        if isinstance(grad_req, str):
+            kind = grad_req
+        elif isinstance(grad_req, (list, tuple)):
+            kind, chosen = "write", dict(zip(self.arg_names, grad_req, strict=True))
+        elif isinstance(grad_req, dict):
+            kind, chosen = "write", grad_req
         else:
             raise ValueError("grad_req must be one of str, list, tuple, or dict.")
-        found = {}
+        requests = {}
         for name in self.arg_names:
             if name in self.param_names:
-                found[name] = "null" if name in self.fixed_param_names else kind
+                requests[name] = "null" if name in self.fixed_param_names else kind
             else:
-                found[name] = kind if name in data and self.inputs_need_grad else "null"
-        found.update({k: v for k, v in chosen.items() if k in found})
-        return found if self.for_training else dict.fromkeys(found, "null")
+                requests[name] = kind if name in data and self.inputs_need_grad else "null"
+        requests.update({k: v for k, v in chosen.items() if k in requests})
+        return requests if self.for_training else dict.fromkeys(requests, "null")
 
     # -- shapes
 
@@ -163,19 +163,19 @@ class DataParallelExecutorGroup:
 
     def _sliced(self, k: int) -> dict[str, tuple[int, ...]]:
         """Shapes of the inputs of device ``k``."""
-        found = {}
+        shapes = {}
         for x, axis in self._inputs():
             shape = list(x.shape)
             if axis >= 0:
                 shape[axis] = self.slices[k].stop - self.slices[k].start
-            found[x.name] = tuple(shape)
-        return found
+            shapes[x.name] = tuple(shape)
+        return shapes
 
     def _key(self) -> Any:
         return tuple(tuple(sorted(self._sliced(k).items())) for k in range(len(self.contexts)))
 
     def _bind(self, k: int, shared_group: DataParallelExecutorGroup | None) -> Executor:
-        made = self.symbol.simple_bind(
+        executor = self.symbol.simple_bind(
             self.contexts[k],
             grad_req=self.grad_req,
             type_dict={x.name: x.dtype for x, _ in self._inputs()},
@@ -185,8 +185,8 @@ class DataParallelExecutorGroup:
             group2ctx=self.group2ctxs[k],
             **self._sliced(k),
         )
-        assert isinstance(made, Executor)
-        return made
+        assert isinstance(executor, Executor)
+        return executor
 
     def reshape(self, data_shapes: Any, label_shapes: Any) -> None:
         """Take batches of other shapes; parameters stay.
@@ -218,29 +218,29 @@ class DataParallelExecutorGroup:
         arguments = [e.arg_dict for e in self.execs]
         gradients = [e.grad_dict for e in self.execs]
         states = [e.aux_dict for e in self.execs]
-        known = [n for n in self.param_names if n in self.arg_names]
+        names = [n for n in self.param_names if n in self.arg_names]
         self.data_arrays = [[a[n] for a in arguments] for n in self.data_names]
         self.label_arrays = (
             [[a[n] for a in arguments] for n in self.label_names] if self.label_names is not None else None
         )
         self.state_arrays = [[a[n] for a in arguments] for n in self.state_names]
-        self.param_arrays = [[a[n] for a in arguments] for n in known]
-        self.grad_arrays = [[g[n] for g in gradients] for n in known]
+        self.param_arrays = [[a[n] for a in arguments] for n in names]
+        self.grad_arrays = [[g[n] for g in gradients] for n in names]
         self.aux_arrays = [[s[n] for s in states] for n in self.aux_names]
         self.input_grad_arrays = [[g[n] for g in gradients] for n in self.data_names] if self.inputs_need_grad else []
 
     @property
     def nbytes(self) -> int:
         """Bytes of all arrays the executors hold, memory of inputs included."""
-        held: dict[int, int] = {}
+        sizes: dict[int, int] = {}
         for shared, e in zip(self.shared_data_arrays, self.execs, strict=True):
             gradients = [g for g in e.grad_dict.values() if g is not None]
             for x in [*shared.values(), *e.arg_arrays, *gradients, *e.aux_arrays]:
                 base = x._data
                 while getattr(base, "base", None) is not None and hasattr(base.base, "nbytes"):
                     base = base.base
-                held[id(base)] = base.nbytes
-        return sum(held.values())
+                sizes[id(base)] = base.nbytes
+        return sum(sizes.values())
 
     def set_params(
         self, arg_params: Mapping[str, NDArray], aux_params: Mapping[str, NDArray], allow_extra: bool = False
@@ -255,7 +255,7 @@ class DataParallelExecutorGroup:
 
     def get_params(self, arg_params: Mapping[str, NDArray], aux_params: Mapping[str, NDArray]) -> None:
         """Write the average over the devices of each parameter and auxiliary state into the given arrays."""
-        for names, blocks, given in (
+        for names, blocks, targets in (
             (self.param_names, self.param_arrays, arg_params),
             (self.aux_names, self.aux_arrays, aux_params),
         ):
@@ -265,7 +265,7 @@ class DataParallelExecutorGroup:
                     for x in block[1:]:
                         mean = mean + x.as_in_context(cpu())
                     mean = mean / len(block)
-                mean.astype(given[name].dtype).copyto(given[name])
+                mean.astype(targets[name].dtype).copyto(targets[name])
 
     # -- running
 
@@ -309,25 +309,28 @@ class DataParallelExecutorGroup:
             AssertionError: not bound for training.
         """
         assert self.for_training, "re-bind with for_training=True to run backward"
-        given = [out_grads] if isinstance(out_grads, NDArray) else out_grads
+        gradients = [out_grads] if isinstance(out_grads, NDArray) else out_grads
         for e, part in zip(self.execs, self.slices, strict=True):
-            if not given:
+            if not gradients:
                 e.backward(is_train=True)
                 continue
             e.backward(
-                [_cut(g, axis, part).as_in_context(e._ctx) for g, axis in zip(given, self.output_layouts, strict=True)],
+                [
+                    _cut(g, axis, part).as_in_context(e._ctx)
+                    for g, axis in zip(gradients, self.output_layouts, strict=True)
+                ],
                 is_train=True,
             )
 
     def get_output_shapes(self) -> list[tuple[str, tuple[int, ...]]]:
         """Names and shapes of the outputs for the whole batch."""
-        found = []
+        shapes = []
         for k, (name, axis) in enumerate(zip(self.output_names, self.output_layouts, strict=True)):
             shape = list(self.execs[0].outputs[k].shape)
             if axis >= 0 and shape:
                 shape[axis] = sum(e.outputs[k].shape[axis] for e in self.execs)
-            found.append((name, tuple(shape)))
-        return found
+            shapes.append((name, tuple(shape)))
+        return shapes
 
     def get_outputs(self, merge_multi_context: bool = True, begin: int = 0, end: int | None = None) -> list[Any]:
         """Outputs of the last batch; a list over devices each unless merged."""
@@ -379,32 +382,32 @@ class DataParallelExecutorGroup:
                 mon.install(e)
 
 
-def _pairs(given: Any) -> list[DataDesc]:
-    return [x if isinstance(x, DataDesc) else DataDesc(*x) for x in given]
+def _pairs(descriptions: Any) -> list[DataDesc]:
+    return [x if isinstance(x, DataDesc) else DataDesc(*x) for x in descriptions]
 
 
-def _groups_of(given: Any, count: int) -> list[dict[str, Context] | None]:
+def _groups_of(group2ctxs: Any, count: int) -> list[dict[str, Context] | None]:
     """For each context the devices of the groups.
 
     Raises:
         ValueError: lists of another length than there are contexts, or neither a dict nor a list.
     """
-    if given is None:
+    if group2ctxs is None:
         return [None] * count
-    if isinstance(given, list):
-        if len(given) != count:
-            raise ValueError(f"group2ctxs needs a dict for each of the {count} contexts, but has {len(given)}")
-        return list(given)
-    if not isinstance(given, dict):
+    if isinstance(group2ctxs, list):
+        if len(group2ctxs) != count:
+            raise ValueError(f"group2ctxs needs a dict for each of the {count} contexts, but has {len(group2ctxs)}")
+        return list(group2ctxs)
+    if not isinstance(group2ctxs, dict):
         raise ValueError("group2ctxs must be a list of dicts or a dict of devices")
-    found: list[dict[str, Context] | None] = [{} for _ in range(count)]
-    for name, places in given.items():
+    groups: list[dict[str, Context] | None] = [{} for _ in range(count)]
+    for name, places in group2ctxs.items():
         spread = [places] * count if isinstance(places, Context) else list(places)
         if len(spread) == 1:
             spread *= count
         if len(spread) != count:
             raise ValueError(f"group2ctxs: group {name!r} needs a device for each of the {count} contexts")
-        for own, place in zip(found, spread, strict=True):
+        for own, place in zip(groups, spread, strict=True):
             assert own is not None
             own[name] = place
-    return found
+    return groups

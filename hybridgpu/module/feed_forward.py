@@ -138,8 +138,8 @@ class FeedForward:
         inputs = [d if isinstance(d, DataDesc) else DataDesc(*d) for d in data.provide_data]
         shapes = {**{k: v.shape for k, v in self.arg_params.items()}, **{d.name: d.shape for d in inputs}}
         kinds = {**{k: v.dtype for k, v in self.arg_params.items()}, **{d.name: d.dtype for d in inputs}}
-        found, _, _ = self.symbol.infer_shape(**shapes)
-        if self._pred_exec is None or [tuple(x.shape) for x in self._pred_exec.arg_arrays] != found:
+        arg_shapes, _, _ = self.symbol.infer_shape(**shapes)
+        if self._pred_exec is None or [tuple(x.shape) for x in self._pred_exec.arg_arrays] != arg_shapes:
             self._pred_exec = self.symbol.simple_bind(self.ctx[0], grad_req="null", type_dict=kinds, **shapes)
         self._pred_exec.copy_params_from(self.arg_params, self.aux_params)  # which may be new ones
         return self._pred_exec
@@ -170,8 +170,8 @@ class FeedForward:
             groups = (outputs, batch.data, batch.label) if return_data else (outputs,)
             rows.append([[x[:size].asnumpy() for x in group] for group in groups])
         joined = [[np.concatenate(x) for x in zip(*group, strict=True)] for group in zip(*rows, strict=True)]
-        found = tuple(group[0] if len(group) == 1 else group for group in joined)
-        return found if return_data else found[0]
+        results = tuple(group[0] if len(group) == 1 else group for group in joined)
+        return results if return_data else results[0]
 
     def score(
         self,

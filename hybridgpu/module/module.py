@@ -101,12 +101,12 @@ class Module(BaseModule):
             load_optimizer_states: take the optimizer's states, too, once it is made.
         """
         symbol, arguments, states = load_checkpoint(prefix, epoch)
-        made = Module(symbol=symbol, **kwargs)
-        made._arg_params, made._aux_params = arguments, states
-        made.params_initialized = True
+        module = Module(symbol=symbol, **kwargs)
+        module._arg_params, module._aux_params = arguments, states
+        module.params_initialized = True
         if load_optimizer_states:
-            made._preload_opt_states = f"{prefix}-{epoch:04d}.states"
-        return made
+            module._preload_opt_states = f"{prefix}-{epoch:04d}.states"
+        return module
 
     def save_checkpoint(
         self, prefix: str, epoch: int, save_optimizer_states: bool = False, remove_amp_cast: bool = True
@@ -216,13 +216,13 @@ class Module(BaseModule):
             return
         assert self.binded, "call bind before initializing the parameters"
         attributes = self._symbol.attr_dict()
-        for own, given in ((self._arg_params, arg_params), (self._aux_params, aux_params)):
+        for own, source in ((self._arg_params, arg_params), (self._aux_params, aux_params)):
             for name, array in sorted((own or {}).items()):
-                if given is not None and name in given:
-                    if given[name] is not array:
-                        given[name].astype(array.dtype).copyto(array)
+                if source is not None and name in source:
+                    if source[name] is not array:
+                        source[name].astype(array.dtype).copyto(array)
                     continue
-                if given is not None and not allow_missing:
+                if source is not None and not allow_missing:
                     raise RuntimeError(f"{name} is not presented")
                 if initializer is not None:
                     initializer(InitDesc(name, attributes.get(name)), array)
@@ -468,14 +468,14 @@ def _shapes(batch: Any, attribute: str, described: Sequence[DataDesc]) -> list[t
     """Shapes of a batch's arrays; those of a list of batches put together."""
     if not isinstance(batch, list):
         return [tuple(x.shape) for x in getattr(batch, attribute)]
-    found = []
+    shapes = []
     for column, x in zip(zip(*[getattr(b, attribute) for b in batch], strict=True), described, strict=True):
         shape = list(column[0].shape)
         axis = DataDesc.get_batch_axis(x.layout)
         if axis >= 0:
             shape[axis] = sum(c.shape[axis] for c in column)
-        found.append(tuple(shape))
-    return found
+        shapes.append(tuple(shape))
+    return shapes
 
 
 def _reshaped(described: Sequence[DataDesc], shapes: Sequence[tuple[int, ...]]) -> list[DataDesc]:

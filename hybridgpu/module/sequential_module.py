@@ -39,9 +39,9 @@ class SequentialModule(BaseModule):
         Raises:
             AssertionError: another keyword.
         """
-        known = {self.META_TAKE_LABELS, self.META_AUTO_WIRING}
+        meta_keys = {self.META_TAKE_LABELS, self.META_AUTO_WIRING}
         for key in kwargs:
-            assert key in known, f'Unknown meta "{key}", a typo?'
+            assert key in meta_keys, f'Unknown meta "{key}", a typo?'
         self._modules.append(module)
         self._metas.append(kwargs)
         self.binded = self.params_initialized = self.optimizer_initialized = False
@@ -149,8 +149,8 @@ class SequentialModule(BaseModule):
             if meta.get(self.META_AUTO_WIRING):
                 names = module.data_names
                 assert len(names) == len(shapes), f"module {k} wants {len(names)} inputs, but gets {len(shapes)}"
-                given = [x if isinstance(x, DataDesc) else DataDesc(*x) for x in shapes]
-                shapes = [DataDesc(n, x.shape, x.dtype, x.layout) for n, x in zip(names, given, strict=True)]
+                descriptions = [x if isinstance(x, DataDesc) else DataDesc(*x) for x in shapes]
+                shapes = [DataDesc(n, x.shape, x.dtype, x.layout) for n, x in zip(names, descriptions, strict=True)]
             module.bind(
                 data_shapes=shapes,
                 label_shapes=label_shapes if takes else None,

@@ -52,14 +52,14 @@ _LIMIT = 8192  # plans kept; beyond it all are dropped and made again
 def operator_graph(op: Operator, values: Values, types: Sequence[TensorType], training: bool) -> tuple[Graph, bool]:
     """The lowering of one operator call, and whether it draws random numbers."""
     key = (op, values.key, tuple(types), training, is_np_shape())
-    found = _graphs.get(key)
-    if found is None:
+    entry = _graphs.get(key)
+    if entry is None:
         graph = _lowered(op, values, types, training)
         draws = bool(graph.inputs) and graph.inputs[-1].params["name"] == RANDOM_STATE
         if len(_graphs) >= _LIMIT:
             _graphs.clear()
-        found = _graphs[key] = (graph, draws)
-    return found
+        entry = _graphs[key] = (graph, draws)
+    return entry
 
 
 def _lowered(op: Operator, values: Values, types: Sequence[TensorType], training: bool) -> Graph:
@@ -96,11 +96,11 @@ def apply_function(op: Operator, spelled: str, call: Bound) -> Any:
 def check_count(op: Operator, values: Values, inputs: Sequence[NDArray]) -> None:
     """Raise MXNet's error unless an operator has as many inputs as it takes."""
     if not op.variadic or op.count_param:
-        wanted = values.as_dict()[op.count_param] if op.variadic else len(op.input_names(values))
-        if len(inputs) != wanted:
+        count = values.as_dict()[op.count_param] if op.variadic else len(op.input_names(values))
+        if len(inputs) != count:
             raise MXNetError(
-                f"Check failed: num_inputs == infered_num_inputs ({len(inputs)} vs. {wanted}) : "
-                f"Operator {op.name} expects {wanted} inputs, but got {len(inputs)} instead."
+                f"Check failed: num_inputs == infered_num_inputs ({len(inputs)} vs. {count}) : "
+                f"Operator {op.name} expects {count} inputs, but got {len(inputs)} instead."
             )
 
 
@@ -173,13 +173,13 @@ def apply(
         elif op.in_place is not None and first.address == inputs[0].address:
             op = op.in_place
     if op.python is not None:
-        found = op.python(values, _in_precision(op, values, inputs))
+        python_results = op.python(values, _in_precision(op, values, inputs))
         if out is not None:
-            write_out([r._data for r in found], _targets(op, values, out), exact=True)
+            write_out([r._data for r in python_results], _targets(op, values, out), exact=True)
             return out
         if kind is not None:
-            found = [r._as_kind(kind) for r in found]
-        return found[0] if len(found) == 1 else found
+            python_results = [r._as_kind(kind) for r in python_results]
+        return python_results[0] if len(python_results) == 1 else python_results
     device = device_of(where)
     if device.needs_switch():
         with device.current():
@@ -302,8 +302,8 @@ def zeros_like(x: NDArray) -> Any:
 
 def forget_graphs() -> None:
     """Drop the graphs of all operators: they were made under another policy of mixed precision."""
-    for kept in (_graphs, _functions, _late_calls):
-        kept.clear()
+    for table in (_graphs, _functions, _late_calls):
+        table.clear()
     forget_plans()
     invalidate_bindings()  # functions that were traced on arrays are traced again
 
@@ -315,21 +315,21 @@ def _late(
     nothing is compiled for them."""
     types = [x._type.tensor for x in inputs]
     key = (op, dynamic_key(op, values), training, is_np_shape(), *types)
-    found = _late_calls.get(key, 0)
-    if isinstance(found, int):
+    entry = _late_calls.get(key, 0)
+    if isinstance(entry, int):
         if len(_late_calls) >= _LIMIT:
             _late_calls.clear()
-        if found == 0:
+        if entry == 0:
             with _named(op, values, inputs):
                 graph, _ = operator_graph(op, values, types, training)
             if wants_kernel(graph, device):
-                found = _CONSTANT_VALUES
-        if found < _CONSTANT_VALUES:
-            _late_calls[key] = found + 1
+                entry = _CONSTANT_VALUES
+        if entry < _CONSTANT_VALUES:
+            _late_calls[key] = entry + 1
             return None
         with _named(op, values, inputs):
-            found = _late_calls[key] = dynamic_call(op, values, types, training)
-    return found
+            entry = _late_calls[key] = dynamic_call(op, values, types, training)
+    return entry
 
 
 class _named:
@@ -363,15 +363,15 @@ def _fail(op: Operator, values: Values, inputs: Sequence[NDArray], error: Except
         if type(error) in (MXNetError, ParameterError, HostMemoryError):
             _add_operator(error, op, values, inputs)
         raise error
-    found: MXNetError
+    raised: MXNetError
     if isinstance(error, MemoryError):
-        found = HostMemoryError(f"There is not enough memory: {error}".removesuffix(": "))
+        raised = HostMemoryError(f"There is not enough memory: {error}".removesuffix(": "))
     elif isinstance(error, (ArithmeticError, ValueError)):
-        found = MXNetError(f"operator {op.name} cannot be computed: {type(error).__name__}: {error}")
+        raised = MXNetError(f"operator {op.name} cannot be computed: {type(error).__name__}: {error}")
     else:
         raise error
-    _add_operator(found, op, values, inputs)
-    raise found from error
+    _add_operator(raised, op, values, inputs)
+    raise raised from error
 
 
 def run_eagerly(op: Operator, xp: Any, values: Values, arrays: Sequence[Any]) -> list[Any]:
@@ -394,9 +394,11 @@ def _record_eager(
 
     def pullback(*cotangents: NDArray) -> list[NDArray | None]:
         assert op.eager_gradient is not None
-        given = [c._data for c in cotangents]
-        found = call_with_retry(op.eager_gradient, device.xp, values, given, list(map(latest, arrays)), outputs)
-        return [None if g is None else wrap(g, where) for g in found]
+        cotangent_data = [c._data for c in cotangents]
+        gradients = call_with_retry(
+            op.eager_gradient, device.xp, values, cotangent_data, list(map(latest, arrays)), outputs
+        )
+        return [None if g is None else wrap(g, where) for g in gradients]
 
     Pullback(pullback, inputs, results)
 
@@ -427,11 +429,11 @@ def mixed(op: Operator, position: int, first: Context, other: Context) -> MXNetE
 
 def like(out: NDArray, values: Values) -> Values:
     """Attributes of what takes no arrays: without a shape it takes that of ``out``, and floats are of its type."""
-    given, dtype = values.as_dict(), out._type.tensor.dtype
-    changed: dict[str, Any] = {"shape": out.shape} if given.get("shape", ()) is None else {}
-    if getattr(given.get("dtype"), "is_float", False) and dtype.is_float:
+    attributes, dtype = values.as_dict(), out._type.tensor.dtype
+    changed: dict[str, Any] = {"shape": out.shape} if attributes.get("shape", ()) is None else {}
+    if getattr(attributes.get("dtype"), "is_float", False) and dtype.is_float:
         changed["dtype"] = dtype
-    return Values({**given, **changed}) if changed else values
+    return Values({**attributes, **changed}) if changed else values
 
 
 def first_target(out: Any) -> NDArray | None:
@@ -499,9 +501,9 @@ def write_out(
             what = "Type inconsistent, Provided = {}, inferred type = {}"
             inferred = promoted is not None and any(x._data.dtype != result.dtype for x in promoted)
         if expected != got:
-            found = f"Incompatible attr in node  at {k}-th output: expected {expected}, got {got}"
+            message = f"Incompatible attr in node  at {k}-th output: expected {expected}, got {got}"
             raise MXNetError(
-                f"{what.format(got, expected) if inferred else found}\n"
+                f"{what.format(got, expected) if inferred else message}\n"
                 "out= must be an array of the shape and the type of the result: leave it away, or cast the inputs."
             )
     for target, result in zip(targets, results, strict=True):

@@ -100,80 +100,80 @@ def _general(
     order = recorded(infos)
     if any(n.released for n in order):
         raise MXNetError(f"Check failed: {NOT_RECORDED}")
-    found: dict[Any, NDArray] = {}
+    cotangents_by_key: dict[Any, NDArray] = {}
     old = state.recording, state.training
     state.recording, state.training = create_graph, train_mode
     try:
-        for head, info, given in zip(heads, infos, head_grads, strict=True):
-            accumulate(found, info.key, _head_gradient(head, given))
+        for head, info, head_grad in zip(heads, infos, head_grads, strict=True):
+            accumulate(cotangents_by_key, info.key, _head_gradient(head, head_grad))
         met = {id(i): i for i in (*infos, *(i for n in order for i in n.inputs)) if i is not None and i.node is None}
-        wanted = variables or [i for i in met.values() if i.grad_req != "null"]
-        leaves = {i.key: i for i in wanted}
-        if met and not wanted:  # without any, a derivative does not depend on what it was taken at
+        targets = variables or [i for i in met.values() if i.grad_req != "null"]
+        leaves = {i.key: i for i in targets}
+        if met and not targets:  # without any, a derivative does not depend on what it was taken at
             raise MXNetError(NO_VARIABLES)
         if hold is not None:
             hold([leaf.grad._data for leaf in leaves.values() if leaf.grad is not None])
-        _run(order, found, infos, leaves, variables, retain_graph)
+        _run(order, cotangents_by_key, infos, leaves, variables, retain_graph)
         if not retain_graph:
             for info in met.values():
                 if info.grad_req == "null":
                     info.grad = None
         if variables is not None:
-            gradients = [found.get(v.key) for v in variables]
+            gradients = [cotangents_by_key.get(v.key) for v in variables]
             if create_graph:  # a gradient that is constant is still part of the graph, with derivative zero
                 constant = [g for g in gradients if g is not None and g._autograd is None]
                 if constant:
                     Node((), constant)
             return gradients
         for key, leaf in leaves.items():
-            _deliver(leaf, found.get(key))
+            _deliver(leaf, cotangents_by_key.get(key))
         return []
     finally:
         state.recording, state.training = old
 
 
-def _head_gradient(head: NDArray, given: NDArray | None) -> NDArray:
+def _head_gradient(head: NDArray, head_grad: NDArray | None) -> NDArray:
     """What the gradient of ``head`` starts with.
 
     Raises:
-        MXNetError: ``given`` has another size, element type or device than the head.
+        MXNetError: ``head_grad`` has another size, element type or device than the head.
     """
-    if given is None:
+    if head_grad is None:
         device = device_of(head.context)
         with device.current():
-            made = empty(device.xp, head.shape, head._data.dtype)
-            assign(made, 1)
-            return wrap(made, head.context)
-    given = given.as_nd_ndarray()
-    if given.size != head.size:
-        raise MXNetError(f"a head gradient has shape {given.shape}, its head {head.shape}")
-    if given._type.dtype is not head._type.dtype:
-        expected, got = head._type.dtype.np, given._type.dtype.np
+            ones = empty(device.xp, head.shape, head._data.dtype)
+            assign(ones, 1)
+            return wrap(ones, head.context)
+    head_grad = head_grad.as_nd_ndarray()
+    if head_grad.size != head.size:
+        raise MXNetError(f"a head gradient has shape {head_grad.shape}, its head {head.shape}")
+    if head_grad._type.dtype is not head._type.dtype:
+        expected, got = head._type.dtype.np, head_grad._type.dtype.np
         raise MXNetError(
             "Check failed: mshadow: :DataType<DType>::kFlag == type_flag_: TBlob.get_with_shape: data type do not match "
             f"specified type.Expected: {expected} v.s. given {got}\nWrite head_grad.astype('{expected}')."
         )
-    if given.context != head.context and "gpu" in (given.context.device_type, head.context.device_type):
+    if head_grad.context != head.context and "gpu" in (head_grad.context.device_type, head.context.device_type):
         raise MXNetError(
-            f"a head gradient is on {given.context}, its head on {head.context}\nMove it with as_in_context({head.context})."
+            f"a head gradient is on {head_grad.context}, its head on {head.context}\nMove it with as_in_context({head.context})."
         )
-    return given.reshape(head.shape) if given.shape != head.shape else given
+    return head_grad.reshape(head.shape) if head_grad.shape != head.shape else head_grad
 
 
-def accumulate(found: dict[Any, NDArray], key: Any, g: NDArray) -> None:
+def accumulate(cotangents_by_key: dict[Any, NDArray], key: Any, g: NDArray) -> None:
     """Add a cotangent to what was found."""
-    old = found.get(key)
+    old = cotangents_by_key.get(key)
     if old is None:
-        found[key] = g
+        cotangents_by_key[key] = g
     elif g.dtype == np.bool_:  # as in compiled programs: any of them
-        found[key] = wrap(old._data | g._data, g.context)
+        cotangents_by_key[key] = wrap(old._data | g._data, g.context)
     else:
-        found[key] = old + g
+        cotangents_by_key[key] = old + g
 
 
 def _run(
     order: list[Node],
-    found: dict[Any, NDArray],
+    cotangents_by_key: dict[Any, NDArray],
     heads: Sequence[GradientInfo],
     leaves: dict[Any, GradientInfo],
     variables: Sequence[GradientInfo] | None,
@@ -181,7 +181,7 @@ def _run(
 ) -> None:
     """Run the backward passes; each makes its writes before its node is released, which may own what is written."""
     of_results = any(leaf.node is not None for leaf in leaves.values())  # of which gradients are wanted, too
-    wanted: dict[int, list[bool]] = {}  # of the nodes whose backward passes run: which inputs lead to a wanted variable
+    masks: dict[int, list[bool]] = {}  # of the nodes whose backward passes run: which inputs lead to a wanted variable
     writes: dict[int, Sequence[Pending]] = {}
     targets: list[int] = []
     for node in order:
@@ -190,14 +190,14 @@ def _run(
             and (
                 id(i) in leaves
                 if i.node is None
-                else id(i.node) in wanted or (of_results and (id(i.node), i.index) in leaves)
+                else id(i.node) in masks or (of_results and (id(i.node), i.index) in leaves)
             )
             for i in node.inputs
         ]
         if True in flags:
             flags = node.reached(flags)
             if True in flags:
-                wanted[id(node)] = flags
+                masks[id(node)] = flags
                 due = node.due(flags)
                 if due:
                     writes[id(node)] = due
@@ -208,15 +208,18 @@ def _run(
         if not retain:
             swept = set(map(id, sweep))
             sweep += [n for n in order if id(n) not in swept]  # to be released
-    _prepare(sweep, wanted)
+    _prepare(sweep, masks)
     for node in sweep:
         # a wanted intermediate value keeps its cotangent
-        cotangents = [found.get(k) if of_results and k in leaves else found.pop(k, None) for k in _keys(node)]
-        known = wanted.get(id(node))
-        if known is not None:
+        cotangents = [
+            cotangents_by_key.get(k) if of_results and k in leaves else cotangents_by_key.pop(k, None)
+            for k in _keys(node)
+        ]
+        mask = masks.get(id(node))
+        if mask is not None:
             for cotangent in cotangents:
                 if cotangent is not None:
-                    _pull(node, cotangents, known, found)
+                    _pull(node, cotangents, mask, cotangents_by_key)
                     break
             if id(node) in writes:
                 _write(node, writes.pop(id(node)))
@@ -224,7 +227,9 @@ def _run(
             node.release()
 
 
-def _pull(node: Node, cotangents: Sequence[NDArray | None], wanted: Sequence[bool], found: dict[Any, NDArray]) -> None:
+def _pull(
+    node: Node, cotangents: Sequence[NDArray | None], wanted: Sequence[bool], cotangents_by_key: dict[Any, NDArray]
+) -> None:
     """Run a node's backward pass, and add up what it gives."""
     parts = node.backward(cotangents, wanted)
     k = 0
@@ -235,10 +240,10 @@ def _pull(node: Node, cotangents: Sequence[NDArray | None], wanted: Sequence[boo
             if part is not None:
                 assert info is not None
                 key = info.key
-                if key in found:
-                    accumulate(found, key, part)
+                if key in cotangents_by_key:
+                    accumulate(cotangents_by_key, key, part)
                 else:
-                    found[key] = part
+                    cotangents_by_key[key] = part
 
 
 def _keys(node: Node) -> list[Any]:
@@ -247,18 +252,18 @@ def _keys(node: Node) -> list[Any]:
     return [(number, 0)] if len(node.types) == 1 else [(number, k) for k in range(len(node.types))]
 
 
-def _prepare(sweep: Sequence[Node], wanted: dict[int, list[bool]]) -> None:
+def _prepare(sweep: Sequence[Node], masks: dict[int, list[bool]]) -> None:
     """Make all at once what a first backward pass runs: compiled one by one, a user would wait for twice as long."""
     new = {id(n.function): n for n in sweep if n.__class__ is FunctionCall and not n.function.differentiated}
     if len(new) < 2:
         return
     functions: dict[Device, list[Any]] = {}
     for node in new.values():
-        flags = wanted.get(id(node))
+        flags = masks.get(id(node))
         if flags is not None and len(node.types) == 1:  # of several results it is not known which have cotangents
             functions.setdefault(device_of(node.ctx), []).append(node.likely_derivative(flags))
-    for device, found in functions.items():
-        prepare_all([f for f in found if f is not None], device)
+    for device, derivatives in functions.items():
+        prepare_all([f for f in derivatives if f is not None], device)
 
 
 def _write(node: Any, due: Sequence[Pending]) -> None:
@@ -290,7 +295,7 @@ def _reads(node: Node) -> list[Any]:
 
 def _variables(heads: Sequence[GradientInfo]) -> list[GradientInfo]:
     """The variables that the heads depend on, in the order of MXNet's ``list_inputs``."""
-    found: dict[Any, GradientInfo] = {}
+    variables: dict[Any, GradientInfo] = {}
     met: set[int] = set()
     stack: list[GradientInfo | None] = [*reversed(heads)]
     while stack:
@@ -298,11 +303,11 @@ def _variables(heads: Sequence[GradientInfo]) -> list[GradientInfo]:
         if info is None:
             continue
         if info.node is None:
-            found.setdefault(info.key, info)
+            variables.setdefault(info.key, info)
         elif id(info.node) not in met:
             met.add(id(info.node))
             stack += reversed(info.node.inputs)
-    return list(found.values())
+    return list(variables.values())
 
 
 def _deliver(leaf: GradientInfo, gradient: NDArray | None) -> None:

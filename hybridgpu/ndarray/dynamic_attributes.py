@@ -39,12 +39,12 @@ class DynamicCall(NamedTuple):
 
     def numbers(self, values: Values) -> list[Any]:
         """The arguments behind the arrays, as zero-dimensional arrays of NumPy."""
-        given = values.__dict__
-        found = []
+        attributes = values.__dict__
+        scalars = []
         for slot, dtype in self.slots:
-            number = as_stored(slot.value(given), dtype)
-            found.append(np.asarray(to_scalar(number, dtype), dtype.np))
-        return found
+            number = as_stored(slot.value(attributes), dtype)
+            scalars.append(np.asarray(to_scalar(number, dtype), dtype.np))
+        return scalars
 
 
 def dynamic_key(op: Operator, values: Values) -> tuple[Any, ...]:
@@ -75,10 +75,10 @@ def _lowered(
     b.prov = Provenance(op.name, "")  # what errors name
     nodes = [b.input(t, n) for t, n in zip(types, op.input_names(values, len(types)), strict=False)]
     late = DynamicValues(b)
-    given = values.as_dict()
-    lengths = {n: len(v) for n, v in given.items() if isinstance(v, tuple)}
+    attributes = values.as_dict()
+    lengths = {n: len(v) for n, v in attributes.items() if isinstance(v, tuple)}
     inputs = cast_inputs(b, op, values, nodes)
-    graph = b.finish(op.build(b, late.values(op, 0, given, lengths), inputs), op.name.strip("_"))
+    graph = b.finish(op.build(b, late.values(op, 0, attributes, lengths), inputs), op.name.strip("_"))
     draws = graph.inputs[-1].params["name"] == RANDOM_STATE
     numbers = [n.dtype for n in graph.inputs[len(nodes) : len(graph.inputs) - draws]]
     return graph, late.slots, numbers

@@ -188,7 +188,7 @@ def normalize(x: NDArray, key: Any) -> Any:
     parts = key if isinstance(key, tuple) else (key,)
     xp = device_of(x.context).xp
     out: list[Any] = []
-    known: list[tuple[int, int | np.ndarray]] = []  #: places in the key, and positions there that the host knows
+    on_host: list[tuple[int, int | np.ndarray]] = []  #: places in the key, and positions there that the host knows
     axes = 0
     for k in parts:
         if k is None or k is Ellipsis or isinstance(k, slice):
@@ -197,25 +197,25 @@ def normalize(x: NDArray, key: Any) -> Any:
             continue
         axes += 1
         if isinstance(k, (bool, np.bool_)) or is_integer(k):
-            known.append((len(out), int(k)))
+            on_host.append((len(out), int(k)))
             out.append(int(k))
         elif isinstance(k, NDArray):
             if isinstance(k._data, np.ndarray) and xp is not np:
-                known.append((len(out), _integers(k._data, np)))
+                on_host.append((len(out), _integers(k._data, np)))
             out.append(_integers(k.as_in_context(x.context)._data, xp))
         elif isinstance(k, (list, tuple, np.ndarray, range)):
             host = np.asarray(k)
             if not holds_numbers(host.dtype):
                 raise unsupported_key(key)
             host = _integers(host, np)
-            known.append((len(out), host))
+            on_host.append((len(out), host))
             out.append(xp.asarray(host))
         else:
             raise unsupported_key(key)
     if axes > x.ndim:
         raise IndexError(f"too many indices ({axes}) for array with {x.ndim} dimensions")
     if xp is not np and not _is_basic(tuple(out)):  # NumPy checks all keys itself, CuPy those without arrays
-        for place, positions in known:
+        for place, positions in on_host:
             _check_range(x, parts, place, positions)
     return tuple(out) if isinstance(key, tuple) else out[0]
 

@@ -34,16 +34,16 @@ def runners(functions: Sequence[DifferentiableGraph], device: Device) -> list[Ca
     """
     simple = [simplify(f.graph) for f in functions]
     kinds = [_kernel_kind(g, device) for g in simple]
-    wanted = [
+    indices = [
         k
         for k, (f, kind) in enumerate(zip(functions, kinds, strict=True))
         if kind is KernelKind.ONE_SIZE or (kind is KernelKind.ANY_SIZE and f.sized is not None)
     ]
-    asked = [(functions[k], kinds[k] is KernelKind.ANY_SIZE) for k in wanted]
+    asked = [(functions[k], kinds[k] is KernelKind.ANY_SIZE) for k in indices]
     kernels = late.eager_kernels(asked, device) if asked else []
-    found = {k: kernel for k, kernel in zip(wanted, kernels, strict=True) if kernel is not None}
+    compiled = {k: kernel for k, kernel in zip(indices, kernels, strict=True) if kernel is not None}
     hook = as_function(device.library, device.xp)
-    return [found.get(k) or InterpretedGraph(g, device.xp, hook) for k, g in enumerate(simple)]
+    return [compiled.get(k) or InterpretedGraph(g, device.xp, hook) for k, g in enumerate(simple)]
 
 
 def wants_kernel(graph: Graph, device: Device) -> bool:
@@ -55,7 +55,7 @@ def _kernel_kind(graph: Graph, device: Device) -> KernelKind:
     """What pays for a simplified graph."""
     if isinstance(device, HostDevice) and any(n.prim.checks for n in graph.nodes):
         return KernelKind.NONE  # an eager call raises its errors, however large its arrays are
-    wanted = eager_kernels()
-    if wanted == "auto":
+    mode = eager_kernels()
+    if mode == "auto":
         return kernel_kind(graph, "cpu" if isinstance(device, HostDevice) else "cuda")
-    return KernelKind.ONE_SIZE if wanted == "always" else KernelKind.NONE
+    return KernelKind.ONE_SIZE if mode == "always" else KernelKind.NONE

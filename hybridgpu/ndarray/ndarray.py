@@ -384,8 +384,8 @@ class NDArray(OperatorMethods):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Take the content of an array that MXNet pickled, ``{"handle": bytes}``; it comes to lie on the CPU."""
-        found, before = late.array_of_record(state["handle"]), getattr(self, "_type", None)
-        self._data, self._type, self._address, self._autograd = found._data, found._type, None, None
+        array, before = late.array_of_record(state["handle"]), getattr(self, "_type", None)
+        self._data, self._type, self._address, self._autograd = array._data, array._type, None, None
         if before is not None and before.family is not None:
             type(before.family)(self._data, self._type.ctx).join(self)
 
@@ -402,9 +402,9 @@ class NDArray(OperatorMethods):
     def _as_kind(self, kind: type[NDArray] | None) -> NDArray:
         """The array of another interface in the same memory, with its gradient and history."""
         family = self._type.family
-        made = wrap(self._data, self._type.ctx, kind) if family is None else family.array(self, kind)
-        made._autograd = self._autograd
-        return made
+        result = wrap(self._data, self._type.ctx, kind) if family is None else family.array(self, kind)
+        result._autograd = self._autograd
+        return result
 
     def attach_grad(self, grad_req: str = "write", stype: str | None = None) -> None:
         """Give the array a zeroed gradient buffer; cuts its history.

@@ -105,8 +105,8 @@ def _history(k: int) -> list[str]:
 
 def _address_of(array: Any, data: Any) -> int:
     """Where data lies that an array has, or had when it was asked for."""
-    found: int = array.address if array._type.family is None else data.__array_interface__["data"][0]
-    return found
+    address: int = array.address if array._type.family is None else data.__array_interface__["data"][0]
+    return address
 
 
 def _wrapping(addresses: Sequence[str], info: str) -> list[str]:

@@ -100,11 +100,11 @@ def with_plans(function: _Function) -> _Function:
                 key += name, kind, x
             else:
                 return function(*args, **kwargs)
-        known = tuple(key)
+        whole = tuple(key)
         try:
-            plan = plans[known]
+            plan = plans[whole]
         except KeyError:
-            return _first(plans, known, arrays, function, args, kwargs)
+            return _first(plans, whole, arrays, function, args, kwargs)
         if plan is None:
             return function(*args, **kwargs)
         return plan.record(*arrays) if state.recording else plan.run(*arrays)
@@ -115,7 +115,7 @@ def with_plans(function: _Function) -> _Function:
 def arithmetic_with_plans(function: _Function) -> _Function:
     """As :func:`with_plans`, for an operator of Python on two arrays, or an array and a number, that depends on no mode."""
     general = with_plans(function)
-    known = _tables[-1]
+    table = _tables[-1]
     plans: dict[Any, Plan] = {}
     _tables.append(plans)
 
@@ -140,11 +140,11 @@ def arithmetic_with_plans(function: _Function) -> _Function:
         else:
             return general(self, other)
         result = general(self, other)
-        found = known.get((state.training, np_flags.shape or np_everywhere[0], *whole))
-        if found is not None:  # not of types that one array alone has
+        known_plan = table.get((state.training, np_flags.shape or np_everywhere[0], *whole))
+        if known_plan is not None:  # not of types that one array alone has
             if len(plans) >= _LIMIT:
                 plans.clear()
-            plans[key] = found
+            plans[key] = known_plan
         return result
 
     return call  # type: ignore[return-value]
@@ -170,16 +170,16 @@ def _first(
     outer, noting.calls = noting.calls, []
     try:
         result = function(*args, **kwargs)
-        found = noting.calls
+        calls = noting.calls
     finally:
         noting.calls = outer
     if outer is not None:
-        outer += found
+        outer += calls
     plan = None
-    if len(found) == 1 and found[0] is not None:
-        made, inputs, written = found[0]
+    if len(calls) == 1 and calls[0] is not None:
+        applied, inputs, written = calls[0]
         if written is result and len(inputs) == len(arrays) and all(map(is_, inputs, arrays)):
-            plan = made
+            plan = applied
     if plan is None and float in key:  # a number that varies
         return result
     if not _suspended[0]:
@@ -192,12 +192,12 @@ def _first(
 def _told_apart(args: Sequence[Any]) -> tuple[Sequence[Any], Sequence[Any]]:
     """(the arrays, all arguments) with another array of the same memory and history for one that came before."""
     arrays: list[Any] = []
-    found = []
-    for given in args:
-        x = given
+    operands = []
+    for arg in args:
+        x = arg
         if x.__class__ in ARRAY_CLASSES:
             if any(x is a for a in arrays):
-                x = given._as_kind(given._kind)
+                x = arg._as_kind(arg._kind)
             arrays.append(x)
-        found.append(x)
-    return arrays, found
+        operands.append(x)
+    return arrays, operands

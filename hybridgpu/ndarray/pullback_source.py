@@ -46,12 +46,12 @@ def pullback_of(
         A function of the node, all cotangents and flags of the wanted inputs; it gives the wanted gradients.
     """
     (takes, gives), (arrays, results) = positions, counts
-    given = [(k, t) for k, t in enumerate(cotangents) if t is not None]
-    where = given[0][1].ctx
+    present = [(k, t) for k, t in enumerate(cotangents) if t is not None]
+    where = present[0][1].ctx
     names: dict[str, Any] = {"general": general, "latest": latest, "new": object.__new__, "kind": NDArray}
-    names |= {f"c{k}": t for k, t in given}
-    lines = [f"g{k} = cotangents[{k}]" for k, _ in given]
-    expected = " and ".join(f"g{k}._type is c{k} is types[{k}]" for k, _ in given)
+    names |= {f"c{k}": t for k, t in present}
+    lines = [f"g{k} = cotangents[{k}]" for k, _ in present]
+    expected = " and ".join(f"g{k}._type is c{k} is types[{k}]" for k, _ in present)
     lines += ["types = node.types", f"if not ({expected}):", "    return general(node, cotangents, wanted)"]
     lines += ["arrays, results = node.arrays, node.results"]
     for n, k in enumerate(takes):
@@ -60,14 +60,14 @@ def pullback_of(
         elif k < arrays + results:
             value = f"results[{k - arrays}]"
         else:
-            value = f"g{given[k - arrays - results][0]}._data"
+            value = f"g{present[k - arrays - results][0]}._data"
         lines.append(f"a{n} = {value}")
     arguments = [f"a{n}" for n in range(len(takes))]
     written = evaluation_lines(run, arguments, names) if isinstance(run, Interpreter) else None
     if written is None:
         names["run"] = run
-        found = "".join(f"d{k}, " for k in range(len(graph.outputs)))
-        lines += ["try:", f"    {found}= run({', '.join(arguments)})"]
+        targets = "".join(f"d{k}, " for k in range(len(graph.outputs)))
+        lines += ["try:", f"    {targets}= run({', '.join(arguments)})"]
     else:
         lines += ["token = ignore_errors(ignored)", "try:", *(f"    {line}" for line in written)]
     lines += ["except Exception:", "    return general(node, cotangents, wanted)"]

@@ -83,10 +83,10 @@ def load_np(file: str) -> Any:
     _require_np("load")
     if not isinstance(file, str):
         raise TypeError("file required to be a string")
-    found = load(file)
-    if isinstance(found, dict):
-        return {n: a.as_np_ndarray() for n, a in found.items()}
-    return [a.as_np_ndarray() for a in found]
+    loaded = load(file)
+    if isinstance(loaded, dict):
+        return {n: a.as_np_ndarray() for n, a in loaded.items()}
+    return [a.as_np_ndarray() for a in loaded]
 
 
 def _np_class() -> type[NDArray]:

@@ -195,9 +195,9 @@ class DifferentiableGraph:
     ) -> tuple[DifferentiableGraph, tuple[int, ...], tuple[int | None, ...]]:
         """The backward function, what it takes of (inputs, results, given cotangents), what it gives."""
         key = (given, wanted)
-        found = self._derivatives.get(key)
-        if found is None:
-            made = differentiate(self.graph, self.graph.outputs, given, wanted)
+        entry = self._derivatives.get(key)
+        if entry is None:
+            gradient = differentiate(self.graph, self.graph.outputs, given, wanted)
 
             sized = None
             if (of := self.sized) is not None:
@@ -207,12 +207,12 @@ class DifferentiableGraph:
                     return differentiate(graph, graph.outputs, given, wanted).graph
 
                 sized = SizedGraph(of.types, lower, (of.key, *key))
-            found = self._derivatives[key] = (
-                DifferentiableGraph(made.graph, made.uses_rng, sized),
-                made.input_positions,
-                made.output_positions,
+            entry = self._derivatives[key] = (
+                DifferentiableGraph(gradient.graph, gradient.uses_rng, sized),
+                gradient.input_positions,
+                gradient.output_positions,
             )
-        return found
+        return entry
 
 
 def prepare_all(functions: Sequence[DifferentiableGraph], device: Device) -> None:
@@ -327,12 +327,12 @@ class FunctionCall(StatefulCall):
         pull = pullbacks.get(key, 0)
         if pull.__class__ is not int:
             return pull(self, cotangents, wanted)  # type: ignore[operator, no-any-return]
-        found = super().backward(cotangents, wanted)
+        gradients = super().backward(cotangents, wanted)
         if pull < _CALLS:  # type: ignore[operator]
             pullbacks[key] = pull + 1  # type: ignore[operator]
         elif pull == _CALLS:
             pullbacks[key] = self._pullback(cotangents, wanted) or _CALLS + 1
-        return found
+        return gradients
 
     def _pullback(
         self, cotangents: Sequence[NDArray | None], wanted: Sequence[bool]
@@ -357,10 +357,10 @@ class FunctionCall(StatefulCall):
     def likely_derivative(self, wanted: Sequence[bool]) -> DifferentiableGraph | None:
         """What the backward pass runs if each result has a cotangent; None if the call cannot be differentiated."""
         try:
-            found: DifferentiableGraph = self._derivative([True] * len(self.types), wanted)[0]
+            derivative: DifferentiableGraph = self._derivative([True] * len(self.types), wanted)[0]
         except Exception:  # which the pass raises itself if it comes here
             return None
-        return found if found.graph.outputs else None
+        return derivative if derivative.graph.outputs else None
 
     def _gradients(self, cotangents: Sequence[NDArray | None], wanted: Sequence[bool]) -> Sequence[NDArray | None]:
         function, takes, gives = self._derivative([c is not None for c in cotangents], wanted)
@@ -378,8 +378,8 @@ class FunctionCall(StatefulCall):
         ]
         if function.draws:
             raw.append(self.seed)
-        found = function.run(device_of(ctx), raw)
-        return [None if k is None else wrap(found[k], ctx) for k in gives]
+        gradients = function.run(device_of(ctx), raw)
+        return [None if k is None else wrap(gradients[k], ctx) for k in gives]
 
     def _argument(self, k: int, heads: Sequence[NDArray]) -> NDArray:
         if k < len(self.arrays):
@@ -439,5 +439,5 @@ class Pullback(Node):
 
     def backward(self, cotangents: Sequence[NDArray | None], wanted: Sequence[bool]) -> Sequence[NDArray | None]:
         filled = [self.zeros(k) if c is None else c for k, c in enumerate(cotangents)]
-        found = self.function(*filled)
-        return [g for g, w in zip(found, wanted, strict=True) if w]
+        gradients = self.function(*filled)
+        return [g for g, w in zip(gradients, wanted, strict=True) if w]

@@ -57,8 +57,8 @@ _TYPES: dict[Any, ArrayType] = {}
 def array_type(shape: tuple[int, ...], dtype: Any, ctx: Context) -> ArrayType:
     """The one ArrayType of this shape, element type and context."""
     key = (shape, dtype, ctx.device_typeid, ctx.device_id)
-    found = _TYPES.get(key)
-    if found is None:
+    cached = _TYPES.get(key)
+    if cached is None:
         tensor = tensor_type(tuple(int(d) for d in shape), dtype_of(dtype))
-        found = _TYPES.setdefault(key, ArrayType(tensor, ctx))
-    return found
+        cached = _TYPES.setdefault(key, ArrayType(tensor, ctx))
+    return cached

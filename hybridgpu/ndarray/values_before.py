@@ -40,14 +40,14 @@ class ValuesBefore:
         pieces, end = self._pieces.get(id(storage(data))), begin + data.nbytes
         if pieces is None:
             return [(0, data.nbytes)] if data.nbytes else []
-        found, at = [], begin
+        gaps, at = [], begin
         for first, values in pieces.over(begin, end):
             if first > at:
-                found.append((at - begin, first - begin))
+                gaps.append((at - begin, first - begin))
             at = first + values.nbytes
         if at < end:
-            found.append((at - begin, end - begin))
-        return found
+            gaps.append((at - begin, end - begin))
+        return gaps
 
     def keep(self, data: Any, begin: int, values: Any, missing: list[tuple[int, int]]) -> None:
         """Note what the array at this address holds, ``values``, where nothing was noted."""
@@ -99,10 +99,10 @@ class _Pieces:
 
     def over(self, begin: int, end: int) -> Iterator[tuple[int, Any]]:
         """The pieces that have a part of these addresses, ascending."""
-        found = self.found
-        at = max(0, bisect_right(found, begin, key=_address) - 1)
-        while at < len(found) and found[at][0] < end:
-            first, values = found[at]
+        pieces = self.found
+        at = max(0, bisect_right(pieces, begin, key=_address) - 1)
+        while at < len(pieces) and pieces[at][0] < end:
+            first, values = pieces[at]
             if first + values.nbytes > begin:
                 yield first, values
             at += 1

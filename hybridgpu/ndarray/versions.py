@@ -80,9 +80,9 @@ class Family:
     def array(self, like: NDArray, kind: type[NDArray] | None, cut: Callable[[Any], Any] | None = None) -> NDArray:
         """Another array in the memory of a member, of a view that ``cut`` gives of it; as ``kind`` for ``wrap``."""
         with exchanging:  # or it would be in memory that the member no longer has
-            made = wrap(like._data if cut is None else cut(like._data), like._type.ctx, kind)
-            self.join(made)
-        return made
+            result = wrap(like._data if cut is None else cut(like._data), like._type.ctx, kind)
+            self.join(result)
+        return result
 
     def take(self, data: Any, begin: int, parts: Iterable[Any]) -> None:
         """Have other memory than that which begins at the address ``begin``; the arrays, ``parts`` of it, are to follow.
@@ -120,9 +120,9 @@ def versioned(array: NDArray) -> NDArray:
     :func:`latest` knows the memory that was exchanged as long as it is there."""
     if is_versioned(array):
         return array
-    made = wrap(array._data, array._type.ctx, array._kind)
-    Family(made._data, made._type.ctx).join(made)
-    return made
+    result = wrap(array._data, array._type.ctx, array._kind)
+    Family(result._data, result._type.ctx).join(result)
+    return result
 
 
 def exchange(pairs: Sequence[tuple[NDArray, Any]]) -> None:
@@ -159,10 +159,10 @@ def _exchange(pairs: Sequence[tuple[Family, Any]]) -> None:
 
 def latest(data: Any) -> Any:
     """The memory that stands in the place of ``data`` now: for the backward pass of a call that was recorded before."""
-    found = _former.get(id(_memory(data))) if _former else None
-    if found is None:
+    entry = _former.get(id(_memory(data))) if _former else None
+    if entry is None:
         return data
-    _, begin, family = found
+    _, begin, family = entry
     with exchanging:
         at = device_of(family.ctx).address(data)
         return _part(family.data, at - begin, data.shape)
@@ -185,9 +185,9 @@ def pinned(array: NDArray) -> NDArray:
     if array._type.family is None:
         return array
     kind = array._kind or NDArray
-    made = kind.__new__(kind)
-    made._data, made._type, made._address, made._autograd = array._data, array._type.plain, None, array._autograd
-    return made
+    view = kind.__new__(kind)
+    view._data, view._type, view._address, view._autograd = array._data, array._type.plain, None, array._autograd
+    return view
 
 
 class _Mark:
@@ -224,9 +224,9 @@ class _Mark:
         if not self.overwritten.has(array, begin):
             return array
         with device.current():
-            made = copy(device.xp, array)
-            self.overwritten.put_back(array, begin, made.reshape(-1).view(np.uint8))
-        return made
+            values = copy(device.xp, array)
+            self.overwritten.put_back(array, begin, values.reshape(-1).view(np.uint8))
+        return values
 
     def written_results(self, node: Any) -> dict[int, Any]:
         """The results of a recorded call that were written, by number, with their memory."""
@@ -261,14 +261,14 @@ _NAME = _name()
 
 def _live_marks() -> list[_Mark]:
     """The marks that calls hold."""
-    found = []
+    marks = []
     for reference in list(_marks.values()):
         mark = reference()
         if mark is not None:
             reader = mark.reader()
             if getrefcount(mark) > (_NAME if reader is None or reader.mark is not mark else _NAME + 1):
-                found.append(mark)
-    return found
+                marks.append(mark)
+    return marks
 
 
 def before_write(array: NDArray) -> None:

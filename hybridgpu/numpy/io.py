@@ -15,6 +15,6 @@ __all__ = ["genfromtxt"]
 
 def genfromtxt(*args: Any, ctx: Context | None = None, **kwargs: Any) -> ndarray:
     """NumPy's ``genfromtxt`` as an array of a device."""
-    found = np.genfromtxt(*args, **kwargs)
-    result: ndarray = array(found, dtype=found.dtype, ctx=ctx)
+    table = np.genfromtxt(*args, **kwargs)
+    result: ndarray = array(table, dtype=table.dtype, ctx=ctx)
     return result

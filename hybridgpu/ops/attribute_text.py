@@ -54,34 +54,34 @@ def _integer(digits: str, low: int, high: int) -> int:
 
 def read_int(text: str, low: int, high: int) -> int:
     """A required integer: decimal digits, blanks around them."""
-    found = _INT.fullmatch(text)
-    if found is None:
+    match = _INT.fullmatch(text)
+    if match is None:
         raise ValueError
-    return _integer(found[1], low, high)
+    return _integer(match[1], low, high)
 
 
 def read_optional_int(text: str, low: int, high: int) -> int:
     """An optional integer, which may end in L."""
-    found = _OPTIONAL_INT.fullmatch(text)
-    if found is None:
+    match = _OPTIONAL_INT.fullmatch(text)
+    if match is None:
         raise ValueError
-    return _integer(found[1], low, high)
+    return _integer(match[1], low, high)
 
 
 def read_entry_int(text: str, low: int, high: int) -> int:
     """An integer of a tuple."""
-    found = _ENTRY_INT.fullmatch(text)
-    if found is None:
+    match = _ENTRY_INT.fullmatch(text)
+    if match is None:
         raise ValueError
-    return _integer(found[1], low, high)
+    return _integer(match[1], low, high)
 
 
 def read_stream_float(text: str, high: float) -> float:
     """An optional number, or one of a tuple: finite; what is too small becomes zero."""
-    found = _STREAM_FLOAT.fullmatch(text)
-    if found is None:
+    match = _STREAM_FLOAT.fullmatch(text)
+    if match is None:
         raise ValueError
-    number = float(found[1])
+    number = float(match[1])
     if not abs(number) <= high:
         raise OverflowError
     return number
@@ -89,18 +89,18 @@ def read_stream_float(text: str, high: float) -> float:
 
 def unread_rest(text: str) -> str | None:
     """What a required number leaves unread of a text, '' for nothing, None if it reads nothing."""
-    found = _FLOAT.match(text)
-    assert found is not None
-    return text[found.end() :] if found.end() else None
+    match = _FLOAT.match(text)
+    assert match is not None
+    return text[match.end() :] if match.end() else None
 
 
 def read_float(text: str, low: float, high: float) -> float:
     """A required number: it may be infinite or NaN, and end in f; finite ones are zero or lie between ``low`` and ``high``,
     or are these, written with as few digits as a float needs (the greatest is 3.4028235e+38)."""
-    found = _FLOAT.fullmatch(text)
-    if found is None:
+    match = _FLOAT.fullmatch(text)
+    if match is None:
         raise ValueError
-    sign, infinite, nan, digits, power = found.groups()
+    sign, infinite, nan, digits, power = match.groups()
     if nan:
         return math.nan
     if infinite:
@@ -128,12 +128,12 @@ def read_tuple(
     """
     if _SINGLE.match(text):
         return (single(text),)
-    found = _TUPLE.fullmatch(text)
-    if found is None:
+    match = _TUPLE.fullmatch(text)
+    if match is None:
         if _NONE.fullmatch(text):
             return None
         raise ValueError
-    inside = found[1].rstrip(" \t\n\v\f\r")
+    inside = match[1].rstrip(" \t\n\v\f\r")
     if not inside.strip():
         return ()
     parts = inside.removesuffix(",").split(",")

@@ -117,16 +117,16 @@ def box_nms(b: Builder, p: Values, data: Node) -> Node:
         centred=p.in_format == "center",
     )
     at = b.broadcast(b.reshape(order, (*rows.shape[:2], 1)), rows.shape)
-    found = b.take_along(rows, b.max(at, 0), axis=1)
-    found = b.select(b.ge(at, 0), found, b.full_like(found, -1))
+    boxes = b.take_along(rows, b.max(at, 0), axis=1)
+    boxes = b.select(b.ge(at, 0), boxes, b.full_like(boxes, -1))
     if p.in_format != p.out_format:
-        columns = _parts(b, found)
+        columns = _parts(b, boxes)
         box = columns[first : first + 4]
         turned = _middle(box) if p.out_format == "center" else _corners(box)
         # as in MXNet boxes that begin left of the image stay, among them those of -1
         columns[first : first + 4] = [b.select(b.lt(box[0], 0), x, y) for x, y in zip(box, turned, strict=True)]
-        found = b.custom_gradient(_join(b, columns), found, rule="box_format")
-    return b.reshape(found, data.shape)
+        boxes = b.custom_gradient(_join(b, columns), boxes, rule="box_format")
+    return b.reshape(boxes, data.shape)
 
 
 @gradient_rule("box_format", exact=False)

@@ -121,9 +121,9 @@ def _foreach_shapes(p: Values, graphs: Sequence[Any], shapes: list[Any]) -> list
     locations = [*p.in_data_locs, *p.in_state_locs, *p.remain_locs]
     count = len(p.in_data_locs)
     inner = [s if s is None or k >= count else s[1:] for k, s in enumerate(shapes)]
-    found = graphs[0].infer(_graph_inputs(locations, inner, graphs[0].inputs))
+    inferred = graphs[0].infer(_graph_inputs(locations, inner, graphs[0].inputs))
     return [
-        found[at] if s is None and k >= count else s for k, (s, at) in enumerate(zip(shapes, locations, strict=True))
+        inferred[at] if s is None and k >= count else s for k, (s, at) in enumerate(zip(shapes, locations, strict=True))
     ]
 
 
@@ -156,15 +156,15 @@ def foreach(b: Builder, p: Values, graphs: Sequence[Any], *inputs: Node) -> list
         results: list[Node] = graph.lower(s, _graph_inputs(locations, [*d, *old, *c], graph.inputs))
         return results
 
-    found = _run(b, step, data, states, captured, data[0].shape[0])
-    stacks = found[p.num_out_data :]
-    return [*found[: p.num_out_data], *(_last(b, y, s) for y, s in zip(stacks, states, strict=True))]
+    outputs = _run(b, step, data, states, captured, data[0].shape[0])
+    stacks = outputs[p.num_out_data :]
+    return [*outputs[: p.num_out_data], *(_last(b, y, s) for y, s in zip(stacks, states, strict=True))]
 
 
 def _while_shapes(p: Values, graphs: Sequence[Any], shapes: list[Any]) -> list[Any]:
     for graph, locations in zip(graphs, (p.cond_input_locs, p.func_input_locs), strict=True):
-        found = graph.infer([shapes[at] for at in locations])
-        for at, s in zip(locations, found, strict=True):
+        inferred = graph.infer([shapes[at] for at in locations])
+        for at, s in zip(locations, inferred, strict=True):
             shapes[at] = shapes[at] if shapes[at] is not None else s
     return shapes
 
@@ -209,16 +209,16 @@ def while_loop(b: Builder, p: Values, graphs: Sequence[Any], *inputs: Node) -> l
     # the condition is kept among the floats, whose loop the derivative looks at
     flag = next((x.dtype for x in states if x.dtype.is_float), bool_)
     begin = [b.cast(holds(b, states, captured), flag), *states]
-    found = _run(b, step, [], begin, captured, p.max_iterations, guard=0)
-    stacks = found[p.num_out_data + 1 :]
-    return [*found[: p.num_out_data], *(_last(b, y, s) for y, s in zip(stacks, states, strict=True))]
+    outputs = _run(b, step, [], begin, captured, p.max_iterations, guard=0)
+    stacks = outputs[p.num_out_data + 1 :]
+    return [*outputs[: p.num_out_data], *(_last(b, y, s) for y, s in zip(stacks, states, strict=True))]
 
 
 def _cond_shapes(p: Values, graphs: Sequence[Any], shapes: list[Any]) -> list[Any]:
     every = (p.cond_input_locs, p.then_input_locs, p.else_input_locs)
     for graph, locations in zip(graphs, every, strict=True):
-        found = graph.infer([shapes[at] for at in locations])
-        for at, s in zip(locations, found, strict=True):
+        inferred = graph.infer([shapes[at] for at in locations])
+        for at, s in zip(locations, inferred, strict=True):
             shapes[at] = shapes[at] if shapes[at] is not None else s
     return shapes
 
@@ -248,8 +248,8 @@ def cond(b: Builder, p: Values, graphs: Sequence[Any], *inputs: Node) -> list[No
             results: list[Node] = graph.lower(s, c)
             return results
 
-        found = _run(b, step, [b.reshape(taken, (1,))], [], [inputs[k] for k in locations], 1, guard=0)
-        return [b.item(y, 0) for y in found]
+        outputs = _run(b, step, [b.reshape(taken, (1,))], [], [inputs[k] for k in locations], 1, guard=0)
+        return [b.item(y, 0) for y in outputs]
 
     one = branch(branches[0], p.then_input_locs, chosen)
     two = branch(branches[1], p.else_input_locs, b.logical_not(chosen))

@@ -122,9 +122,9 @@ def _check_groups(p: Values, channels: int) -> None:
         )
 
 
-def _check_shape(x: Node, wanted: tuple[int, ...]) -> None:
-    if x.shape != wanted:
-        raise MXNetError(f"Shape inconsistent, Provided = {shape_text(x.shape)}, inferred shape={tuple_text(wanted)}")
+def _check_shape(x: Node, expected: tuple[int, ...]) -> None:
+    if x.shape != expected:
+        raise MXNetError(f"Shape inconsistent, Provided = {shape_text(x.shape)}, inferred shape={tuple_text(expected)}")
 
 
 def _with_bias(b: Builder, y: Node, bias: Node | None, p: Values) -> Node:
@@ -250,24 +250,24 @@ def _margins(p: Values, spatial: Sequence[int], reach: Sequence[int], stride: Se
     if any(p.target_shape):
         if len(p.target_shape) != len(p.kernel):
             raise MXNetError("Check failed: target_shape must have the same number of dimensions with kernel_size")
-        found = []
+        margins = []
         for d, k, s, target in zip(spatial, reach, stride, p.target_shape, strict=True):
             spare = s * (d - 1) + k - target
             if spare < 0:
                 raise MXNetError(
                     f"Check failed: o_pad[i] >= target_shape[i] ({spare + target} vs. {target}) : too big target shape"
                 )
-            found.append(((spare + 1) // 2, spare % 2))
+            margins.append(((spare + 1) // 2, spare % 2))
     else:
-        found = list(zip(steps_of(p, "pad", 0), steps_of(p, "adj", 0), strict=True))
+        margins = list(zip(steps_of(p, "pad", 0), steps_of(p, "adj", 0), strict=True))
     names = [_FIRST[len(p.kernel)], *"yx"[1 - len(p.kernel) :]] if len(p.kernel) > 1 else ["x"]
-    for k, (s, (_, adj)) in enumerate(zip(stride, found, strict=True)):
+    for k, (s, (_, adj)) in enumerate(zip(stride, margins, strict=True)):
         if adj >= s > 1 or adj > s:
             raise MXNetError(
                 f"Check failed: param_.stride[{k}]-1 >= o_adj[{k}] ({s - 1} vs. {adj}) : "
                 f"adj({names[k]}) must be samller than stride[{k}]"
             )
-    return found
+    return margins
 
 
 @operator(
@@ -359,15 +359,15 @@ _COLUMNS: dict[str, Param] = {k: _CONV[k] for k in ("kernel", "stride", "dilate"
 
 def _counts(p: Values, spatial: Sequence[int]) -> list[int]:
     stride, dilate, pad = steps_of(p, "stride", 1), steps_of(p, "dilate", 1), steps_of(p, "pad", 0)
-    found = []
+    counts = []
     for d, k, s, step, margin in zip(spatial, p.kernel, stride, dilate, pad, strict=True):
         reach, padded = (k - 1) * step + 1, d + 2 * margin
         if reach > padded:
             raise MXNetError(
                 f"Check failed: dilated_kernel_size <= pad_size ({reach} vs. {padded}) : kernel size exceed input"
             )
-        found.append((padded - reach) // s + 1)
-    return found
+        counts.append((padded - reach) // s + 1)
+    return counts
 
 
 @operator(

@@ -57,9 +57,9 @@ def _shapes(lead: int) -> Any:
     return fill
 
 
-def _need(x: Node, wanted: Sequence[int]) -> None:
-    if x.shape != tuple(wanted):
-        raise MXNetError(f"Shape inconsistent, Provided = {shape_text(x.shape)}, inferred shape={tuple_text(wanted)}")
+def _need(x: Node, expected: Sequence[int]) -> None:
+    if x.shape != tuple(expected):
+        raise MXNetError(f"Shape inconsistent, Provided = {shape_text(x.shape)}, inferred shape={tuple_text(expected)}")
 
 
 def _taken(b: Builder, p: Values, data: Node, offset: Node, zeros_around: bool) -> Node:

@@ -51,12 +51,12 @@ class DynamicSlot(NamedTuple):
 
     def value(self, numbers: Mapping[str, Any]) -> float:
         """The argument, for the attributes of the call: rounded to float, as MXNet keeps attributes."""
-        given = numbers[self.attribute]
+        number = numbers[self.attribute]
         if self.entry is not None:
-            given = given[self.entry]
+            number = number[self.entry]
         if self.double:
-            return float(given)
-        return float(np.float32(given)) if self.base is None else self.base**given
+            return float(number)
+        return float(np.float32(number)) if self.base is None else self.base**number
 
 
 class DynamicValues:
@@ -97,12 +97,12 @@ class DynamicValues:
         """The argument that holds a number, made at its first use."""
         # the factor of gradients is one for all
         key = (slot if slot.attribute != "rescale_grad" else slot._replace(call=0), dtype)
-        found = self._nodes.get(key)
-        if found is None:
+        node = self._nodes.get(key)
+        if node is None:
             name = f"{slot.attribute}{slot.call}" + ("" if slot.entry is None else f"_{slot.entry}")
-            found = self._nodes[key] = self._b.input(tensor_type((), dtype), name)
+            node = self._nodes[key] = self._b.input(tensor_type((), dtype), name)
             self.slots.append(slot)
-        return found
+        return node
 
 
 class DynamicAttribute:

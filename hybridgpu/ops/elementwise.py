@@ -279,7 +279,7 @@ def clip(b: Builder, p: Values, data: Node) -> Node:
 def _clip(b: Builder, x: Node, low: float | DynamicAttribute, high: float | DynamicAttribute) -> Node:
     # bounds on the left: at a bound the gradient goes to x, as in MXNet; there the upper one wins over both, and NaN is none
     if isinstance(low, DynamicAttribute) or isinstance(high, DynamicAttribute):
-        least, most = (_bound(b, x, *given) for given in ((low, -math.inf), (high, math.inf)))
+        least, most = (_bound(b, x, *bound) for bound in ((low, -math.inf), (high, math.inf)))
         raised = b.max(x, least)
         return b.select(b.le(least, most), b.min(raised, most), b.select(b.gt(x, most), most, raised))
     low, high = float(np.float32(low)), float(np.float32(high))  # as MXNet keeps them
@@ -537,8 +537,8 @@ def _where_shapes(shapes: list[Any], result: Any = None) -> list[Any]:
     """As in MXNet nothing follows for the condition, which may be a vector, and nothing at all before it is known."""
     if shapes[0] is None:
         return shapes
-    known = shapes[1] or shapes[2] or result
-    return [shapes[0], known, known]
+    shape = shapes[1] or shapes[2] or result
+    return [shapes[0], shape, shape]
 
 
 @operator("_contrib_div_sqrt_dim", same_shape=True)

@@ -43,8 +43,8 @@ class Bound:
 def bind(op: Operator, args: Sequence[Any], kwargs: dict[str, Any]) -> Bound:
     """Sort the arguments of a call into inputs and attributes, as MXNet's generated functions do."""
     if op.binder is not None:
-        found: Bound = op.binder(args, kwargs)
-        return found
+        bound: Bound = op.binder(args, kwargs)
+        return bound
     out = kwargs.pop("out", None)
     name = kwargs.pop("name", None)
     if op.variadic:
@@ -77,13 +77,13 @@ def bind(op: Operator, args: Sequence[Any], kwargs: dict[str, Any]) -> Bound:
 
 def registered(name: str) -> Operator | None:
     """The operator that the table has under this name; None if there is none."""
-    found = OPERATORS.get(name)
-    if found is None:
+    op = OPERATORS.get(name)
+    if op is None:
         declare = DECLARED_BY.get(name) or FAMILY_DECLARED_BY.get(name[:3])
         if declare is not None:
             declare()
-            found = OPERATORS.get(name)
-    return found
+            op = OPERATORS.get(name)
+    return op
 
 
 def find(name: str, namespace: str = "") -> Operator | None:
@@ -161,21 +161,21 @@ class OperatorSignature(Signature):
         super().__init__()
         self._op, self._symbols, self._method = op, symbols, method
 
-    def _made(self) -> Signature:
+    def _signature(self) -> Signature:
         plain = self._op.signature()
-        given = list(plain.parameters.values())
+        parameters = list(plain.parameters.values())
         if self._symbols:
-            given.append(Parameter("attr", Parameter.KEYWORD_ONLY, default=None))
+            parameters.append(Parameter("attr", Parameter.KEYWORD_ONLY, default=None))
         if self._method:
-            given[0] = Parameter("self", Parameter.POSITIONAL_OR_KEYWORD)
-        return plain.replace(parameters=given)
+            parameters[0] = Parameter("self", Parameter.POSITIONAL_OR_KEYWORD)
+        return plain.replace(parameters=parameters)
 
     @property
     def parameters(self) -> MappingProxyType[str, Parameter]:
-        return self._made().parameters
+        return self._signature().parameters
 
     def replace(self, **changes: Any) -> Signature:  # type: ignore[override]
-        return self._made().replace(**changes)
+        return self._signature().replace(**changes)
 
     def __reduce__(self) -> Any:
-        return self._made().__reduce__()
+        return self._signature().__reduce__()

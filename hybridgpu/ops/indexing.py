@@ -95,10 +95,10 @@ def pick(b: Builder, p: Values, data: Node, index: Node) -> Node:
         flat = b.reshape(data, (data.size,))
         return b.take(flat, bounded(b, index, data.size, p.mode), axis=0)
     axis = axis_of(p.axis, data.ndim)
-    kept = (*data.shape[:axis], 1, *data.shape[axis + 1 :])
+    index_shape = (*data.shape[:axis], 1, *data.shape[axis + 1 :])
     if index.size != data.size // max(data.shape[axis], 1):
-        wanted = kept if index.ndim == data.ndim else (*data.shape[:axis], *data.shape[axis + 1 :])
-        text = f"Shape inconsistent, Provided = {shape_text(index.shape)}, inferred shape={shape_text(wanted)}"
+        expected = index_shape if index.ndim == data.ndim else (*data.shape[:axis], *data.shape[axis + 1 :])
+        text = f"Shape inconsistent, Provided = {shape_text(index.shape)}, inferred shape={shape_text(expected)}"
         if index.shape == data.shape:
             raise refusal(
                 text,
@@ -106,7 +106,7 @@ def pick(b: Builder, p: Values, data: Node, index: Node) -> Node:
                 "or, if it is labels that are probabilities, write SoftmaxCrossEntropyLoss(sparse_label=False).",
             )
         raise MXNetError(text)
-    y = b.take_along(data, bounded(b, b.reshape(index, kept), data.shape[axis], p.mode), axis=axis)
+    y = b.take_along(data, bounded(b, b.reshape(index, index_shape), data.shape[axis], p.mode), axis=axis)
     dropped = (*data.shape[:axis], *data.shape[axis + 1 :])
     return y if p.keepdims else b.reshape(y, dropped or (1,))
 
@@ -306,13 +306,13 @@ def unravel_index(b: Builder, p: Values, data: Node) -> Node:
     """Coordinates of flat positions: a new first axis, one entry an axis of ``shape``."""
     if not p.shape:
         raise MXNetError("Check failed: unravel_index needs a shape")
-    rest, found = b.stop_gradient(b.cast(data, i64)), []
+    rest, coordinates = b.stop_gradient(b.cast(data, i64)), []
     for extent in p.shape[:0:-1]:
         above = rest / extent
-        found.append(rest - above * extent)
+        coordinates.append(rest - above * extent)
         rest = above
-    found.append(rest)
-    rows = [b.reshape(x, (1, *data.shape)) for x in reversed(found)]
+    coordinates.append(rest)
+    rows = [b.reshape(x, (1, *data.shape)) for x in reversed(coordinates)]
     return b.cast(b.concat(rows, 0), data.dtype)
 
 

@@ -30,8 +30,8 @@ _NORMALIZATION = Enum(
 )
 
 
-def _inconsistent(label: Sequence[int], wanted: Sequence[int]) -> MXNetError:
-    return MXNetError(f"Shape inconsistent, Provided = {shape_text(label)}, inferred shape={shape_text(wanted)}")
+def _inconsistent(label: Sequence[int], expected: Sequence[int]) -> MXNetError:
+    return MXNetError(f"Shape inconsistent, Provided = {shape_text(label)}, inferred shape={shape_text(expected)}")
 
 
 # -- softmax with the gradient of cross entropy
@@ -125,11 +125,11 @@ def _softmax_output_gradient(
         grad = (y - label) * scale
         return [grad * y if squared else grad, None]
     out = b.reshape(y, rows)
-    kept = tuple(1 if k == 1 else d for k, d in enumerate(rows))
-    classes = b.reshape(label, kept) if label.size == prod(kept) else None
+    label_shape = tuple(1 if k == 1 else d for k, d in enumerate(rows))
+    classes = b.reshape(label, label_shape) if label.size == prod(label_shape) else None
     if classes is None:  # one label a sub-row: MXNet reads the first ones, one a row
         flat = b.reshape(label, (label.size,))
-        classes = b.reshape(b.slice(flat, (0,), (kept[0],)), kept)
+        classes = b.reshape(b.slice(flat, (0,), (label_shape[0],)), label_shape)
     picked = b.eq(b.iota(rows, 1, i64), b.broadcast(b.cast(classes, i64), rows))
     smooth = 0.0 if several else smooth
     off = smooth / max(rows[1] - 1, 1)
@@ -478,8 +478,8 @@ def ctc_loss(b: Builder, p: Values, data: Node, label: Node, *lengths: Node) -> 
         f"dshape[0] >= lshape[1] ({steps} vs. {label.shape[1]}) : "
         "The max number of labels cannot exceed the maximum sequence length of the data.",
     )
-    for name, given in zip(_ctc_inputs(p)[2:], lengths, strict=True):
-        _need(given.shape == (batch,), f"{name} must be a vector of {batch}, one entry a sample, not {given.shape}")
+    for name, vector in zip(_ctc_inputs(p)[2:], lengths, strict=True):
+        _need(vector.shape == (batch,), f"{name} must be a vector of {batch}, one entry a sample, not {vector.shape}")
     given_lengths = dict(zip(_ctc_inputs(p)[2:], lengths, strict=True))
     labels = b.cast(label, i64)
     of_data = given_lengths.get("data_lengths")

@@ -39,14 +39,14 @@ def _groups(name: str, data: Sequence[Node], count: int, stride: int, extra: int
     Raises:
         MXNetError: their number, shapes or types do not fit. The last ``mixed`` of each weight are float.
     """
-    wanted = count * stride + extra
-    if len(data) != wanted:
+    expected_count = count * stride + extra
+    if len(data) != expected_count:
         raise MXNetError(
-            f"Check failed: num_inputs == infered_num_inputs ({len(data)} vs. {wanted}) : "
-            f"Operator {name} expects {wanted} inputs, but got {len(data)} instead."
+            f"Check failed: num_inputs == infered_num_inputs ({len(data)} vs. {expected_count}) : "
+            f"Operator {name} expects {expected_count} inputs, but got {len(data)} instead."
         )
-    found = [list(data[k * stride : (k + 1) * stride]) for k in range(count)]
-    for group in found:
+    groups = [list(data[k * stride : (k + 1) * stride]) for k in range(count)]
+    for group in groups:
         need_float(group[0])
         check_same_shape([x.type for x in group])
         for k, x in enumerate(group):
@@ -55,14 +55,14 @@ def _groups(name: str, data: Sequence[Node], count: int, stride: int, extra: int
                 raise MXNetError(
                     f"Incompatible attr in node  at {k}-th input: expected {expected.name}, got {x.dtype.name}"
                 )
-    return found
+    return groups
 
 
-def _need_numbers(what: str, parameter: str, count: int, given: int) -> None:
-    if given != count:
+def _need_numbers(what: str, parameter: str, count: int, got: int) -> None:
+    if got != count:
         raise MXNetError(
-            f"Check failed: {given} == {count} : Number of {what} is inconsistent with {parameter} "
-            f"parameter passed. Expected number of {what}: {count}, and got {given}"
+            f"Check failed: {got} == {count} : Number of {what} is inconsistent with {parameter} "
+            f"parameter passed. Expected number of {what}: {count}, and got {got}"
         )
 
 
@@ -70,8 +70,10 @@ def _many_writes(parameter: str, stride: int, first: int) -> Callable[[Values, b
     """Inputs ``first`` … of each weight take the results that follow the new weights."""
 
     def writes(p: Values, training: bool) -> list[Write]:
-        count, held = getattr(p, parameter), stride - first
-        return [Write(k * stride + first + j, count + k * held + j) for k in range(count) for j in range(held)]
+        count, num_states = getattr(p, parameter), stride - first
+        return [
+            Write(k * stride + first + j, count + k * num_states + j) for k in range(count) for j in range(num_states)
+        ]
 
     return writes
 
@@ -134,8 +136,8 @@ def _many_sgd(momentum: bool, mixed: bool, preloaded: bool) -> None:
     params |= {"rescale_grad": RESCALE, "clip_gradient": CLIP}
 
     def each(b: Builder, p: Values, k: int, group: list[Node], data: Sequence[Node]) -> list[Node]:
-        weight, grad, *held = group
-        copy = [held.pop()] if mixed else []
+        weight, grad, *states = group
+        copy = [states.pop()] if mixed else []
         master = _stepped(b, weight, copy)
         s = Scalars(b, p, master)
         if preloaded:
@@ -147,8 +149,8 @@ def _many_sgd(momentum: bool, mixed: bool, preloaded: bool) -> None:
             _need_numbers("weight decays", "num_weights", p.num_weights, len(p.wds))
             lr, wd = s(p.lrs[k]), s(p.wds[k])
         step = sgd_momentum if momentum else sgd
-        new, *rest = step(b, s, lr, wd, master, b.cast(grad, master.dtype), *(b.cast(x, master.dtype) for x in held))
-        rest = [b.cast(r, x.dtype) for r, x in zip(rest, held, strict=True)]
+        new, *rest = step(b, s, lr, wd, master, b.cast(grad, master.dtype), *(b.cast(x, master.dtype) for x in states))
+        rest = [b.cast(r, x.dtype) for r, x in zip(rest, states, strict=True)]
         return [b.cast(new, weight.dtype), *rest, *_copied(b, weight, copy, new)]
 
     shapes = [(3, 5)] * stride + [(7,)] * stride + [(2,)] * (2 * preloaded)
@@ -178,12 +180,12 @@ def _many_adamw(mixed: bool) -> None:
 
     def each(b: Builder, p: Values, k: int, group: list[Node], data: Sequence[Node]) -> list[Node]:
         weight, grad, mean, var, *copy = group
-        for what, given in (
+        for what, numbers in (
             ("learning rates", p.lrs),
             ("weight decays", p.wds),
             ("learning rates schedule multiplier", p.etas),
         ):
-            _need_numbers(what, "num_weights", p.num_weights, len(given))
+            _need_numbers(what, "num_weights", p.num_weights, len(numbers))
         need_factor(data[-1])
         master = _stepped(b, weight, copy)
         s = Scalars(b, p, master)
@@ -207,12 +209,12 @@ def _many_lamb(mixed: bool) -> None:
 
     def each(b: Builder, p: Values, k: int, group: list[Node], data: Sequence[Node]) -> list[Node]:
         weight, grad, mean, var, *copy = group
-        for what, given in (
+        for what, numbers in (
             ("learning rates", p.learning_rates),
             ("weight decays", p.wds),
             ("step counts", p.step_count),
         ):
-            _need_numbers(what, "num_tensors", p.num_tensors, len(given))
+            _need_numbers(what, "num_tensors", p.num_tensors, len(numbers))
         master = _stepped(b, weight, copy)
         s = Scalars(b, p, master)
         old = (master, *(b.cast(x, master.dtype) for x in (grad, mean, var)))
@@ -292,10 +294,10 @@ def all_finite(b: Builder, p: Values, data: Node) -> Node:
 def multi_all_finite(b: Builder, p: Values, *data: Node) -> Node:
     """1 if no element of any array is infinite or NaN, else 0."""
     _expect("multi_all_finite", data, p.num_arrays)
-    found = _finite(b, data[0])
+    finite = _finite(b, data[0])
     for x in data[1:]:
-        found = found * _finite(b, x)
-    return found
+        finite = finite * _finite(b, x)
+    return finite
 
 
 @operator(

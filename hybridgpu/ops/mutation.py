@@ -84,7 +84,7 @@ def backward_order(
                 seen[value] += 1
                 yield readers[value][seen[value] - 1]
 
-    found: list[N] = []
+    visited: list[N] = []
     met: set[N] = set()
     for variable in variables:
         path: list[tuple[list[N], Iterator[N]]] = [([], readers_of([variable]))]
@@ -97,5 +97,5 @@ def backward_order(
                     break
             else:
                 path.pop()
-                found += finished
-    return found
+                visited += finished
+    return visited

@@ -188,9 +188,9 @@ def _softmax(b: Builder, p: Values, data: Node, length: Node | None, sign: float
         x = x / p.temperature
     mask = None
     if length is not None:
-        kept = (*data.shape[:axis], 1, *data.shape[axis + 1 :])
+        reduced_shape = (*data.shape[:axis], 1, *data.shape[axis + 1 :])
         position = b.iota(data.shape, axis, length.dtype)
-        mask = b.lt(position, b.broadcast(b.reshape(length, kept), data.shape))
+        mask = b.lt(position, b.broadcast(b.reshape(length, reduced_shape), data.shape))
         x = b.select(mask, x, b.full_like(x, float("-inf")))
     y = stable_softmax(b, x, axis, log)
     if mask is not None:
@@ -274,7 +274,7 @@ def dropout(b: Builder, p: Values, data: Node) -> tuple[Node, Node]:
     shape = tuple(1 if k in p.axes else d for k, d in enumerate(data.shape))
     keep = b.ge(_uniform01(b, shape), p.p)
     # nothing is left to scale with p = 1: 0 / 0, as in MXNet
-    kept, dropped = (1 / (1 - p.p), 0.0) if p.p < 1 else (math.nan, math.nan)
-    mask = b.select(keep, b.full(shape, kept, data.dtype), b.full(shape, dropped, data.dtype))
+    scale, dropped = (1 / (1 - p.p), 0.0) if p.p < 1 else (math.nan, math.nan)
+    mask = b.select(keep, b.full(shape, scale, data.dtype), b.full(shape, dropped, data.dtype))
     mask = b.broadcast(mask, data.shape)
     return data * mask, mask

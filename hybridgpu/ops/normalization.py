@@ -262,13 +262,13 @@ def _batch_writes(p: Values, training: bool, results: int = 3) -> list[Write]:
 
     Their values follow the ``results``.
     """
-    found = []
+    writes = []
     if _from_batch(p, training):
         keep = float(np.float32(p.momentum))
-        found = [Write(3, results, keep, When.BACKWARD), Write(4, results + 1, keep, When.BACKWARD)]
+        writes = [Write(3, results, keep, When.BACKWARD), Write(4, results + 1, keep, When.BACKWARD)]
     if p.fix_gamma:
-        found.append(Write(1, results + len(found), when=When.RECORDED))
-    return found
+        writes.append(Write(1, results + len(writes), when=When.RECORDED))
+    return writes
 
 
 def _batch_norm(
@@ -282,12 +282,12 @@ def _batch_norm(
     need_float(data)
     axis = _channel_axis(axis, data.ndim)
     for name, vector in zip(("gamma", "beta", "mean", "var"), inputs[1:], strict=True):
-        wanted = _statistics_type(data.dtype)
-        if vector.dtype is not wanted:
+        dtype = _statistics_type(data.dtype)
+        if vector.dtype is not dtype:
             raise differing_types(
                 "Check failed: (*in_type)[i] == dtype_param: This layer requires uniform type. "
-                f"Expected '{wanted.name}' v.s. given '{vector.dtype.name}' at '{name}'",
-                ("data", data.dtype) if wanted is data.dtype else (f"what goes with {data.dtype.name} data", wanted),
+                f"Expected '{dtype.name}' v.s. given '{vector.dtype.name}' at '{name}'",
+                ("data", data.dtype) if dtype is data.dtype else (f"what goes with {data.dtype.name} data", dtype),
                 (name, vector.dtype),
             )
         _check_vector(vector, data.shape[axis])

@@ -198,9 +198,9 @@ def _plain(name: str, states: str, params: dict[str, Param], step: Step, doc: st
     count = len(states.split())
 
     def lowering(step: Step) -> Callable[..., list[Node]]:
-        def lower(b: Builder, p: Values, weight: Node, grad: Node, *held: Node) -> list[Node]:
+        def lower(b: Builder, p: Values, weight: Node, grad: Node, *state_arrays: Node) -> list[Node]:
             need_float(weight)
-            floats = [wide(b, x) for x in (weight, grad, *held)]
+            floats = [wide(b, x) for x in (weight, grad, *state_arrays)]
             s = Scalars(b, p, floats[0])
             return [b.cast(x, weight.dtype) for x in step(b, s, s.lr, s.wd, *floats)]
 
@@ -227,8 +227,8 @@ def _plain(name: str, states: str, params: dict[str, Param], step: Step, doc: st
 
 def single(dtypes: Sequence[DType | None], first: int) -> list[DType | None]:
     """Inputs from ``first`` on are float."""
-    known = next((d for d in dtypes[:first] if d is not None), None)
-    return [d or (known if k < first else f32) for k, d in enumerate(dtypes)]
+    dtype = next((d for d in dtypes[:first] if d is not None), None)
+    return [d or (dtype if k < first else f32) for k, d in enumerate(dtypes)]
 
 
 def need_single(types: Iterable[tuple[int, Node]]) -> None:
@@ -241,23 +241,23 @@ def _mixed(name: str, states: str, params: dict[str, Param], step: Step, doc: st
     """The same on a float copy of the weight, ``weight32``; weight and grad may be of half precision."""
     count = len(states.split())
 
-    def lower(b: Builder, p: Values, weight: Node, grad: Node, *held: Node) -> list[Node]:
+    def lower(b: Builder, p: Values, weight: Node, grad: Node, *state_arrays: Node) -> list[Node]:
         need_float(weight)
-        need_single(enumerate(held, 2))
-        *kept, master = held
+        need_single(enumerate(state_arrays, 2))
+        *plain_states, master = state_arrays
         s = Scalars(b, p, master)
-        new, *rest = step(b, s, s.lr, s.wd, master, b.cast(grad, f32), *kept)
+        new, *rest = step(b, s, s.lr, s.wd, master, b.cast(grad, f32), *plain_states)
         return [b.cast(new, weight.dtype), *rest, b.copy(new)]
 
-    held = (*states.split(), "weight32")
+    state_names = (*states.split(), "weight32")
     operator(
         name,
-        f"weight grad {' '.join(held)}",
+        f"weight grad {' '.join(state_names)}",
         params=params,
         same_shape=True,
-        dtypes="TT" + "*" * len(held),
+        dtypes="TT" + "*" * len(state_names),
         infer_dtypes=lambda p, d: single(d, 2),
-        auxiliary=held,
+        auxiliary=state_names,
         mutates={2 + k: 1 + k for k in range(count + 1)},
         differentiable=False,
         domain=(0.25, 2.0),
@@ -357,8 +357,8 @@ for _name, _states, _params, _step, _doc, _example in (
 
 
 def _row_shapes(p: Values, shapes: list[Any]) -> list[Any]:
-    known = shapes[0] or shapes[1]
-    return shapes if known is None else [known, known, shapes[2] or (known[0], 1)]
+    shape = shapes[0] or shapes[1]
+    return shapes if shape is None else [shape, shape, shapes[2] or (shape[0], 1)]
 
 
 @operator(
@@ -379,9 +379,9 @@ def group_adagrad_update(b: Builder, p: Values, weight: Node, grad: Node, histor
     rows = weight.shape[:1] + (1,) * (weight.ndim - 1)
     if history.size != weight.shape[0]:
         raise MXNetError(f"Check failed: history must have one entry a row of the weight, not shape {history.shape}")
-    w, scaled, held = (wide(b, x) for x in (weight, grad, history))
+    w, scaled, sums = (wide(b, x) for x in (weight, grad, history))
     s = Scalars(b, p, w)
     scaled = s.scaled(scaled)
-    total = b.reshape(held, rows) + b.mean(scaled * scaled, tuple(range(1, w.ndim)), keepdims=True)
+    total = b.reshape(sums, rows) + b.mean(scaled * scaled, tuple(range(1, w.ndim)), keepdims=True)
     moved = w - s.lr * scaled / b.sqrt(total + float(np.float32(p.epsilon)))
     return b.cast(moved, weight.dtype), b.cast(b.reshape(total, history.shape), history.dtype)

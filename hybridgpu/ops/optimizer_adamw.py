@@ -105,8 +105,8 @@ def mp_lamb_update_phase1(
 
 
 def _norm_shapes(p: Values, shapes: list[Any]) -> list[Any]:
-    known = shapes[0] or shapes[1]
-    return [known, known, shapes[2] or (1,), shapes[3] or (1,), *([known] * (len(shapes) - 4))]
+    shape = shapes[0] or shapes[1]
+    return [shape, shape, shapes[2] or (1,), shapes[3] or (1,), *([shape] * (len(shapes) - 4))]
 
 
 def _phase2(b: Builder, p: Values, weight: Node, g: Node, r1: Node, r2: Node) -> Node:
@@ -189,8 +189,8 @@ def adamw(b: Builder, s: Scalars, lr: Node, wd: Node, eta: Node, scale: Node, ol
 
 
 def _scale_shapes(p: Values, shapes: list[Any]) -> list[Any]:
-    known = next((s for s in shapes[:-1] if s is not None), None)
-    return [*(s or known for s in shapes[:-1]), shapes[-1] or (1,)]
+    shape = next((s for s in shapes[:-1] if s is not None), None)
+    return [*(s or shape for s in shapes[:-1]), shapes[-1] or (1,)]
 
 
 def need_factor(scale: Node) -> None:

@@ -67,8 +67,8 @@ def text_of(value: Any) -> str:
     if isinstance(value, DType):
         return value.name
     if isinstance(value, (np.dtype, type)):
-        found = np.dtype(value)
-        return str(found.names[0] if found.names else found.name)  # a field: the bfloat16 of MXNet's Python
+        dtype = np.dtype(value)
+        return str(dtype.names[0] if dtype.names else dtype.name)  # a field: the bfloat16 of MXNet's Python
     if isinstance(value, list):
         return f"[{', '.join(map(_entry_text, value))}]"
     if isinstance(value, (tuple, np.ndarray)):
@@ -282,10 +282,10 @@ class Bool(Param):
         return super().parse(name, value)
 
     def read(self, text: str) -> bool:
-        found = _TRUTH.get(text.lower())
-        if found is None:
+        truth = _TRUTH.get(text.lower())
+        if truth is None:
             raise ValueError
-        return found
+        return truth
 
 
 _TRUTH = {"true": True, "1": True, "false": False, "0": False}
@@ -336,11 +336,11 @@ class Text(Param):
 class _Tuple(Param):
     """Numbers in parentheses."""
 
-    def known(self, found: tuple[Any, ...] | None) -> Any:
+    def known(self, value: tuple[Any, ...] | None) -> Any:
         """What was read. MXNet takes None for every tuple, as one of unknown length, over which most operators stumble."""
-        if found is None and not self.optional and self.default is not None:
+        if value is None and not self.optional and self.default is not None:
             raise ValueError
-        return found
+        return value
 
     @property
     def kind(self) -> str:
@@ -367,8 +367,8 @@ class Shape(_Tuple):
     def read(self, text: str) -> Any:
         single, entry = (read_optional_int, read_optional_int) if self.holes else (read_int, read_entry_int)
         low, high = self.span
-        found = read_tuple(text, partial(single, low=low, high=high), partial(entry, low=low, high=high), self.holes)
-        return self.known(found)
+        value = read_tuple(text, partial(single, low=low, high=high), partial(entry, low=low, high=high), self.holes)
+        return self.known(value)
 
     @property
     def type_name(self) -> str:
@@ -435,12 +435,12 @@ class Dtype(Param):
         if isinstance(value, str) and value == "None" and (self.optional or self.default is None):
             return None
         try:
-            found = dtype_of("float64" if value is None else value)
+            dtype = dtype_of("float64" if value is None else value)
         except (TypeError, ValueError):
-            found = None
-        if found is None or (self.only and found.name not in self.only):
+            dtype = None
+        if dtype is None or (self.only and dtype.name not in self.only):
             raise self.invalid(name, value if isinstance(value, str) else text_of(value))
-        return found
+        return dtype
 
     def invalid(self, name: str, value: Any) -> MXNetError:
         valid = self.only or (

@@ -165,15 +165,15 @@ def _reduced(b: Builder, p: Values, x: Node, axes: tuple[int, ...]) -> Node:
 def _first_maximum(b: Builder, g: Node, y: Node, inputs: Sequence[Node], axes: tuple[int, ...]) -> Sequence[Node]:
     """The whole gradient goes to the first of the elements that equal the maximum."""
     x = inputs[0]
-    kept = tuple(1 if k in axes else d for k, d in enumerate(x.shape))
+    reduced_shape = tuple(1 if k in axes else d for k, d in enumerate(x.shape))
     position, step = None, 1
     for axis in reversed(axes):
         here = b.iota(x.shape, axis, i64) * step
         position = here if position is None else position + here
         step *= x.shape[axis]
     assert position is not None
-    first = b.broadcast(b.reshape(b.argmax(x, axes=axes), kept), x.shape)
-    return [b.select(b.eq(position, first), b.broadcast(b.reshape(g, kept), x.shape), b.full_like(x, 0))]
+    first = b.broadcast(b.reshape(b.argmax(x, axes=axes), reduced_shape), x.shape)
+    return [b.select(b.eq(position, first), b.broadcast(b.reshape(g, reduced_shape), x.shape), b.full_like(x, 0))]
 
 
 def _shares(
@@ -232,11 +232,11 @@ def pooling_v1(b: Builder, p: Values, data: Node) -> Node:
             f"Check failed: dshape.ndim() >= 4 ({data.ndim} vs. 4) : Input data should be {_WORDS[4]} Or {_WORDS[5]}"
             "\nWrite Pooling."
         )
-    given = {**p.as_dict(), "pool_type": "sum" if p.pool_type == "avg" else p.pool_type}
+    attributes = {**p.as_dict(), "pool_type": "sum" if p.pool_type == "avg" else p.pool_type}
     if p.pool_type == "max" and any(p.pad) and not p.global_pool:
-        pad = (0, 0, *given.pop("pad"))
+        pad = (0, 0, *attributes.pop("pad"))
         data = b.pad(data, pad, pad, 0)
-    y = pooling.build(b, pooling.parse(given), [data])[0]
+    y = pooling.build(b, pooling.parse(attributes), [data])[0]
     window = data.shape[2:] if p.global_pool else p.kernel
     return y * (1 / max(1, prod(window))) if p.pool_type == "avg" else y
 
@@ -272,10 +272,10 @@ def adaptive_average(b: Builder, p: Values, data: Node) -> Node:
         raise MXNetError(
             f"Check failed: dshape.ndim() == 4 ({data.ndim} vs. 4) : Input data should be 4D in (batch, channel, y, x)"
         )
-    given = p.output_size
-    height, width = given if len(given) == 2 else (given * 2 if len(given) == 1 else (1, 1))
+    output_size = p.output_size
+    height, width = output_size if len(output_size) == 2 else (output_size * 2 if len(output_size) == 1 else (1, 1))
     if min(height, width) < 1:
-        raise MXNetError(f"Check failed: output_size {shape_text(given)} must be positive")
+        raise MXNetError(f"Check failed: output_size {shape_text(output_size)} must be positive")
     batch, channels, h, w = data.shape
     if h % height == 0 and w % width == 0:
         parts = b.reshape(data, (batch, channels, height, h // height, width, w // width))

@@ -219,11 +219,11 @@ def _declare(family: _Family) -> None:
     word, checks = family.word, family.checks
 
     def numbers(b: Builder, p: Values, shape: tuple[int, ...], dtype: DType) -> Node:
-        given = [getattr(p, n) for n in family.params]
-        if not any(isinstance(v, DynamicAttribute) for v in given):
+        attributes = [getattr(p, n) for n in family.params]
+        if not any(isinstance(v, DynamicAttribute) for v in attributes):
             check_values(None, p)
         wide = _wide(dtype)
-        return family.draw(b, shape, dtype, [parameter(b, v, shape, wide) for v in given])
+        return family.draw(b, shape, dtype, [parameter(b, v, shape, wide) for v in attributes])
 
     def parameter(b: Builder, value: float | DynamicAttribute, shape: tuple[int, ...], dtype: DType) -> Node:
         if isinstance(value, DynamicAttribute):
@@ -443,10 +443,10 @@ def _density(word: str, inputs: str, formula: Callable[..., Node], doc: str, vec
             raise MXNetError(
                 f"Check failed: random_pdf_{word}: the last axes of {shape_text(x.shape)} and {shape_text(lead)} differ"
             )
-        kept = lead[:-1] if vector else lead
+        batch_shape = lead[:-1] if vector else lead
         tail = lead[-1:] if vector else ()
         middle = (1,) * (x.ndim - len(lead))
-        spread = [b.broadcast(b.reshape(y, (*kept, *middle, *tail)), x.shape) for y in parameters]
+        spread = [b.broadcast(b.reshape(y, (*batch_shape, *middle, *tail)), x.shape) for y in parameters]
         y = formula(b, x, *spread)
         return y if p.is_log else b.exp(y)
 

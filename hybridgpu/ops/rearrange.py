@@ -350,8 +350,8 @@ def allclose(b: Builder, p: Values, x: Node, y: Node) -> Node:
 
 
 def _like_shapes(p: Values, shapes: list[Any]) -> list[Any]:
-    known = shapes[0] or shapes[1]
-    return [shapes[0] or known, shapes[1] or known]
+    shape = shapes[0] or shapes[1]
+    return [shapes[0] or shape, shapes[1] or shape]
 
 
 @operator(

@@ -191,13 +191,13 @@ class Operator:
         """
         given, hashable = tuple(attributes.items()), True
         try:
-            found = self._parsed.get(given)
+            parsed = self._parsed.get(given)
             # 1 == True == 1.0 and 0.0 == -0.0 as dictionary keys, in tuples too, but not as attributes
-            if found is not None and all(
+            if parsed is not None and all(
                 a is b or (type(a) is type(b) and ((a and type(a) is not tuple) or repr(a) == repr(b)))
-                for (_, a), (_, b) in zip(given, found.given, strict=True)
+                for (_, a), (_, b) in zip(given, parsed.given, strict=True)
             ):
-                return found
+                return parsed
         except (TypeError, NotImplementedError):  # such as a list, or an array of np, of which MXNet reads the text
             attributes = {k: str(v) if hasattr(v, "asnumpy") else v for k, v in given}
             given, hashable = tuple((k, tuple(v) if isinstance(v, list) else v) for k, v in attributes.items()), False
@@ -352,12 +352,12 @@ class Operator:
         for k, (letter, t) in enumerate(zip(self.dtype_letters(len(types)), types, strict=False)):
             if letter == "*":
                 continue
-            at, known = first.setdefault(letter, (k, t.dtype))
-            if known is not t.dtype:
+            at, dtype = first.setdefault(letter, (k, t.dtype))
+            if dtype is not t.dtype:
                 names = [*self.input_names(values, len(types)), *(f"input {j}" for j in range(len(types)))]
                 raise differing_types(
-                    f"Incompatible attr in node {node} at {k}-th input: expected {known.name}, got {t.dtype.name}",
-                    (names[at], known),
+                    f"Incompatible attr in node {node} at {k}-th input: expected {dtype.name}, got {t.dtype.name}",
+                    (names[at], dtype),
                     (names[k], t.dtype),
                 )
         if self.same_shape:
@@ -369,24 +369,24 @@ class Operator:
             try:
                 return self.infer_inputs(values, shapes)
             except (TypeError, ValueError, IndexError, ArithmeticError) as e:  # attributes that do not fit the shapes
-                given = ", ".join("?" if s is None else shape_text(s) for s in shapes)
-                raise MXNetError(f"operator {self.name} does not take inputs of {given}: {e}") from e
+                shapes_text = ", ".join("?" if s is None else shape_text(s) for s in shapes)
+                raise MXNetError(f"operator {self.name} does not take inputs of {shapes_text}: {e}") from e
         if self.same_shape:
-            known = next((s for s in shapes if s is not None), None)
-            return [known if s is None else s for s in shapes]
+            shape = next((s for s in shapes if s is not None), None)
+            return [shape if s is None else s for s in shapes]
         return shapes
 
     def dtypes_of_results(self, values: Values, dtypes: Sequence[DType | None]) -> tuple[DType | None, ...]:
         """The element types of all results for known input types, without shapes."""
         if self.result_dtype is not None:
-            found = self.result_dtype(values, dtypes)
+            result = self.result_dtype(values, dtypes)
         else:
-            found = values.__dict__.get("dtype")
-            if found is None:  # that of the inputs that share a type with the first
+            result = values.__dict__.get("dtype")
+            if result is None:  # that of the inputs that share a type with the first
                 letters = self.dtype_letters(len(dtypes))
                 alike = [d for n, d in zip(letters, dtypes, strict=False) if n == letters[0] or letters[0] == "*"]
-                found = next((d for d in alike if d is not None), None)
-        return found if isinstance(found, tuple) else (found,) * self.num_outputs(values)
+                result = next((d for d in alike if d is not None), None)
+        return result if isinstance(result, tuple) else (result,) * self.num_outputs(values)
 
     # -- documentation
 

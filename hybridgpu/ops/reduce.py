@@ -226,6 +226,6 @@ def moments(b: Builder, p: Values, data: Node) -> tuple[Node, Node]:
     mean = b.mean(data, axes, keepdims=True)
     centred = data - mean
     variance = b.mean(centred * centred, axes)
-    kept = tuple(d for k, d in enumerate(data.shape) if k not in axes)
-    flat = b.reshape(mean, kept)
+    reduced_shape = tuple(d for k, d in enumerate(data.shape) if k not in axes)
+    flat = b.reshape(mean, reduced_shape)
     return shape_back(b, flat, data, axes, p.keepdims), shape_back(b, variance, data, axes, p.keepdims)

@@ -52,11 +52,11 @@ def _sizes(p: Values, depth: int) -> list[tuple[tuple[int, ...], tuple[int, ...]
     rows, directions = GATES[p.mode] * p.state_size, 2 if p.bidirectional else 1
     out = p.projection_size or p.state_size
     projection = (out, p.state_size) if p.projection_size else None
-    found: list[tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...] | None]] = []
+    sizes: list[tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...] | None]] = []
     for layer in range(p.num_layers):
         width = depth if layer == 0 else out * directions
-        found += [((rows, width), (rows, out), projection)] * directions
-    return found
+        sizes += [((rows, width), (rows, out), projection)] * directions
+    return sizes
 
 
 def _parameter_count(p: Values, depth: int) -> int:
@@ -79,14 +79,14 @@ def _shapes(p: Values, shapes: list[Any]) -> list[Any]:
             f"The data has {len(data)} axes: add the missing one with x.expand_dims(axis), or reshape it.",
         )
     count = p.num_layers * (2 if p.bidirectional else 1)
-    wanted = {
+    by_name = {
         "data": data,
         "parameters": (_parameter_count(p, data[2]),),
         "state": (count, data[1], p.projection_size or p.state_size),
         "state_cell": (count, data[1], p.state_size),
         "sequence_length": (data[1],),
     }
-    return [wanted[n] for n in _input_names(p)]
+    return [by_name[n] for n in _input_names(p)]
 
 
 _PARAMS: dict[str, Param] = {
@@ -115,15 +115,15 @@ def _sample(mode: str, shape: tuple[int, int, int], size: int, layers: int, **mo
 
 def _dtypes(p: Values, dtypes: list[DType | None]) -> list[DType | None]:
     floats = len(dtypes) - p.use_sequence_length
-    known = next((d for d in dtypes[:floats] if d is not None), None)
-    return [known if d is None and k < floats else d for k, d in enumerate(dtypes)]
+    dtype = next((d for d in dtypes[:floats] if d is not None), None)
+    return [dtype if d is None and k < floats else d for k, d in enumerate(dtypes)]
 
 
 def _check(p: Values, nodes: dict[str, Node]) -> None:
     data = nodes["data"]
     need_float(data)
-    wanted = _shapes(p, [data.shape])
-    for (name, node), shape in zip(nodes.items(), wanted, strict=True):
+    shapes = _shapes(p, [data.shape])
+    for (name, node), shape in zip(nodes.items(), shapes, strict=True):
         if node.shape != tuple(shape):
             raise MXNetError(
                 f"Shape inconsistent, Provided = {shape_text(node.shape)}, inferred shape={tuple_text(shape)}: "
@@ -209,10 +209,10 @@ def _direction(
         new = [s.select(s.broadcast(valid_t, a.shape), a, o) for a, o in zip(new, old, strict=True)]
         results = [s.select(s.broadcast(valid_t, new[0].shape), new[0], s.full_like(new[0], 0))]
     body = s.finish([*results, *new], "step")
-    found = loop(b, body, data, states, captured, length=length, reverse=reverse)
-    stacks = found[len(results) :]
+    outputs = loop(b, body, data, states, captured, length=length, reverse=reverse)
+    stacks = outputs[len(results) :]
     last = states if length == 0 else [b.item(y, 0 if reverse else length - 1) for y in stacks]
-    return found[0], last
+    return outputs[0], last
 
 
 def _step_type(x: Node) -> TensorType:
@@ -267,8 +267,8 @@ def rnn(b: Builder, p: Values, *inputs: Node) -> tuple[Node, ...]:
             states = [b.item(nodes["state"], k), *([b.item(nodes["state_cell"], k)] if lstm else [])]
             y, final = _direction(b, p, x, weights[k], states, valid, reverse=d == 1)
             sides.append(y)
-            for kept, state in zip(last, final, strict=False):
-                kept.append(b.reshape(state, (1, *state.shape)))
+            for states_of_kind, state in zip(last, final, strict=False):
+                states_of_kind.append(b.reshape(state, (1, *state.shape)))
         x = b.concat(sides, 2)
     if not p.state_outputs:
         return (x,)

@@ -139,8 +139,8 @@ def _sequence_last_gradient(
     data, last = inputs
     (axis,) = static
     steps = b.iota(data.shape, axis, i64)
-    kept = [1 if k == axis else d for k, d in enumerate(data.shape)]
-    return [b.select(b.eq(steps, last), b.broadcast(b.reshape(g, kept), data.shape), b.full_like(data, 0)), None]
+    step_shape = [1 if k == axis else d for k, d in enumerate(data.shape)]
+    return [b.select(b.eq(steps, last), b.broadcast(b.reshape(g, step_shape), data.shape), b.full_like(data, 0)), None]
 
 
 @operator(

@@ -318,9 +318,9 @@ def concat(b: Builder, p: Values, *data: Node) -> Node:
         if x.ndim != data[0].ndim or any(
             j != axis and d != e for j, (d, e) in enumerate(zip(x.shape, data[0].shape, strict=False))
         ):
-            wanted = shape_text([-1 if j == axis else d for j, d in enumerate(data[0].shape)])
+            expected = shape_text([-1 if j == axis else d for j, d in enumerate(data[0].shape)])
             raise MXNetError(
-                f"Check failed: Incompatible input shape: expected {wanted}, got {shape_text(x.shape)} (input {k})"
+                f"Check failed: Incompatible input shape: expected {expected}, got {shape_text(x.shape)} (input {k})"
             )
     return b.copy(data[0]) if len(data) == 1 else b.concat(list(data), axis)
 

@@ -38,9 +38,9 @@ def _function(op: Operator, name: str, run: Callable[..., Any]) -> Callable[...,
 
     def function(*args: Any, **kwargs: Any) -> Any:
         bound = signature.bind(*args, **kwargs).arguments
-        given = {n: bound[n] for n in names if n in bound} | bound.get("kwargs", {})
-        *inputs, factor = (given.pop(n) for n in op.inputs)
-        return run(op, inputs, factor, given)
+        attributes = {n: bound[n] for n in names if n in bound} | bound.get("kwargs", {})
+        *inputs, factor = (attributes.pop(n) for n in op.inputs)
+        return run(op, inputs, factor, attributes)
 
     function.__name__ = function.__qualname__ = name
     function.__doc__ = op.docstring()

@@ -126,10 +126,10 @@ class Optimizer:
         """
         klass = Optimizer.opt_registry.get(name.lower())
         if klass is None:
-            known = sorted(Optimizer.opt_registry)
-            near = difflib.get_close_matches(name.lower(), known, 3, 0.7)
-            found = OPTIMIZERS.get(name.lower()) or " or ".join(map(repr, near))
-            instead = f"Write {found}." if found else f"There are {', '.join(known)}."
+            names = sorted(Optimizer.opt_registry)
+            near = difflib.get_close_matches(name.lower(), names, 3, 0.7)
+            suggestion = OPTIMIZERS.get(name.lower()) or " or ".join(map(repr, near))
+            instead = f"Write {suggestion}." if suggestion else f"There are {', '.join(names)}."
             raise ValueError(f"Cannot find optimizer {name}\n{located_hint(instead)}")
         try:
             return klass(**kwargs)

@@ -136,9 +136,9 @@ class Updater:
         loaded, optimizer = _Unpickler(io.BytesIO(states)).load(), self.optimizer
         if isinstance(loaded, tuple) and len(loaded) == 2:
             loaded, optimizer = loaded
-        found = {i: _arrays(s) for i, s in loaded.items()}
+        arrays = {i: _arrays(s) for i, s in loaded.items()}
         self.aggregate_updates = optimizer.aggregate_num > 0  # nothing is taken of what is not whole
-        self.states, self.optimizer = found, optimizer
+        self.states, self.optimizer = arrays, optimizer
         self._hg_made_for = {}
         self.states_synced = dict.fromkeys(self.states, False)
 

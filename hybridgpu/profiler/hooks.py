@@ -128,13 +128,13 @@ class Hooks:
     def _compiled(self, old: Callable[..., Any]) -> Callable[..., Any]:
         def results(program: Compiled, arrays: Sequence[Any], seed: Any = None, kept: Sequence[Any] = ()) -> Any:
             start = time.perf_counter_ns()
-            found = old(program, arrays, seed, kept)
+            outputs = old(program, arrays, seed, kept)
             with program.device.current():
                 place = _wait(program.device.xp)
             own = program.names(program.program.name if program.program else GRAPH)
             name = "".join([*scopes.names, scopes.graphs[-1] if scopes.graphs else own])
             self._trace.span("graph", name, place, start, time.perf_counter_ns())
-            return found
+            return outputs
 
         return results
 
@@ -151,11 +151,11 @@ class Hooks:
 
     def _block(self, old: Callable[..., Any]) -> Callable[..., Any]:
         def call(op: CachedOp, arrays: Sequence[Any]) -> Any:
-            found = _inside(op.name, old, op, arrays)
-            for node in {r._autograd.node for r in found if r._autograd is not None}:
+            outputs = _inside(op.name, old, op, arrays)
+            for node in {r._autograd.node for r in outputs if r._autograd is not None}:
                 if isinstance(node, RecordedCall):
                     self._blocks[node] = op.name
-            return found
+            return outputs
 
         return call
 
@@ -191,5 +191,5 @@ def _wait(xp: Any) -> str:
 def operator_name(graph: str) -> str:
     """The operator of a one-operator graph, as MXNet names it; a derivative is ``_backward_<operator>``."""
     base = graph.removesuffix("_backward")
-    known = base if base in OPERATORS else f"_{base}" if f"_{base}" in OPERATORS else base
-    return known if base == graph else f"_backward_{known.lstrip('_')}"
+    operator = base if base in OPERATORS else f"_{base}" if f"_{base}" in OPERATORS else base
+    return operator if base == graph else f"_backward_{operator.lstrip('_')}"

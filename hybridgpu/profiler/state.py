@@ -44,18 +44,18 @@ class _State:
         self._hooks: Hooks | None = None
         self._lock = Lock()
 
-    def configure(self, given: dict[str, Any]) -> None:
+    def configure(self, settings: dict[str, Any]) -> None:
         """Replace all settings; what is not given returns to its default.
 
         Raises:
             MXNetError: an unknown setting.
         """
-        for name in given:
+        for name in settings:
             if name not in _SETTINGS:
                 raise MXNetError(f"Cannot find argument '{name}', Possible Arguments:\n{', '.join(_SETTINGS)}")
         paused = self.paused
         self.switch(paused=True)
-        self.settings = {**_SETTINGS, **given}
+        self.settings = {**_SETTINGS, **settings}
         self.switch(paused=paused)
 
     def switch(self, running: bool | None = None, paused: bool | None = None) -> None:
@@ -63,14 +63,14 @@ class _State:
         with self._lock:
             self.running = self.running if running is None else running
             self.paused = self.paused if paused is None else paused
-            wanted = self.running and not self.paused
-            if wanted == self.active:
+            active = self.running and not self.paused
+            if active == self.active:
                 return
-            self.active = wanted
+            self.active = active
             if self._hooks is not None:
                 self._hooks.remove()
                 self._hooks = None
-            if wanted:
+            if active:
                 every = self.settings["profile_all"]
                 operators, graphs = self.settings["profile_imperative"], self.settings["profile_symbolic"]
                 self._hooks = Hooks(self.trace, bool(every or operators), bool(every or graphs))

@@ -364,8 +364,8 @@ class FusedRNNCell(BaseRNNCell):
         def cell(prefix: str) -> BaseRNNCell:
             if self._hg_cell is RNNCell:
                 return RNNCell(self._num_hidden, self._mode[4:], prefix=prefix)
-            made: BaseRNNCell = self._hg_cell(self._num_hidden, prefix=prefix)
-            return made
+            result: BaseRNNCell = self._hg_cell(self._num_hidden, prefix=prefix)
+            return result
 
         for k in range(self._num_layers):
             left = cell(f"{self._prefix}l{k}_")

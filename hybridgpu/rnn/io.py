@@ -28,21 +28,21 @@ def encode_sentences(
         AssertionError: a token that is not in ``vocab`` while there is no unknown token.
     """
     growing = vocab is None
-    found: dict[Any, int] = {invalid_key: invalid_label} if vocab is None else vocab
+    vocabulary: dict[Any, int] = {invalid_key: invalid_label} if vocab is None else vocab
     following = start_label
     result = []
     for sentence in sentences:
         numbers = []
         for token in sentence:
-            if token not in found:
+            if token not in vocabulary:
                 assert growing or unknown_token, f"Unknown token {token}"
                 if unknown_token:
                     token = unknown_token
-                if token not in found:
+                if token not in vocabulary:
                     if following == invalid_label:
                         following += 1
-                    found[token] = following
+                    vocabulary[token] = following
                     following += 1
-            numbers.append(found[token])
+            numbers.append(vocabulary[token])
         result.append(numbers)
-    return result, found
+    return result, vocabulary

@@ -77,8 +77,8 @@ def default_numeric_eps() -> dict[np.dtype[Any], float]:
 
 def effective_dtype(dat: Any) -> np.dtype[Any]:
     """The element type that decides about tolerances."""
-    found: np.dtype[Any] = np.dtype(dat.dtype)
-    return found
+    dtype: np.dtype[Any] = np.dtype(dat.dtype)
+    return dtype
 
 
 def get_tolerance(dat: Any, tol: Any, default_tol: dict[np.dtype[Any], float]) -> float:

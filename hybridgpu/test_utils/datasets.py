@@ -41,15 +41,15 @@ def get_mnist() -> dict[str, Any]:
         MXNetError: they do not.
     """
     folders = [".", "data", os.path.join(data_dir(), "datasets", "mnist")]
-    found = [f for f in folders if any(os.path.exists(os.path.join(f, _MNIST[0] + end)) for end in ("", ".gz"))]
-    if not found:
+    existing = [f for f in folders if any(os.path.exists(os.path.join(f, _MNIST[0] + end)) for end in ("", ".gz"))]
+    if not existing:
         raise MXNetError(
             f"get_mnist: {_MNIST[0]}.gz is in none of the folders {', '.join(folders)}\n"
             "Nothing is downloaded: put the dataset's four original files into one of them."
         )
     arrays = {}
     for name, train in (("train", True), ("test", False)):
-        pictures, labels = MNIST(found[0], train)[:]
+        pictures, labels = MNIST(existing[0], train)[:]
         arrays[f"{name}_data"] = pictures.asnumpy().transpose(0, 3, 1, 2).astype(np.float32) / 255
         arrays[f"{name}_label"] = labels.astype(np.int8)
     return arrays

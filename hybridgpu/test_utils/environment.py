@@ -57,12 +57,12 @@ def environment(*args: Any) -> Iterator[None]:
     None removes a variable. What was there comes back afterwards.
     """
     if len(args) == 1:
-        wanted = dict(args[0])
+        changes = dict(args[0])
     elif len(args) == 2:
-        wanted = {args[0]: args[1]}
+        changes = {args[0]: args[1]}
     else:
         raise AssertionError("environment() takes a name and a value, or a dict")
-    old = {name: os.environ.get(name) for name in wanted}
+    old = {name: os.environ.get(name) for name in changes}
 
     def put(values: dict[str, Any]) -> None:
         for name, value in values.items():
@@ -71,7 +71,7 @@ def environment(*args: Any) -> Iterator[None]:
             else:
                 os.environ[name] = str(value)
 
-    put(wanted)
+    put(changes)
     try:
         yield
     finally:
@@ -83,15 +83,15 @@ def discard_stderr() -> Iterator[None]:
     """Send the standard error stream, file descriptor included, nowhere for a block of code."""
     descriptor = 2
     sys.stderr.flush()
-    kept = os.dup(descriptor)
+    saved = os.dup(descriptor)
     nowhere = os.open(os.devnull, os.O_WRONLY)
     try:
         os.dup2(nowhere, descriptor)
         yield
     finally:
-        os.dup2(kept, descriptor)
+        os.dup2(saved, descriptor)
         os.close(nowhere)
-        os.close(kept)
+        os.close(saved)
 
 
 def list_gpus() -> list[int]:

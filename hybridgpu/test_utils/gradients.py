@@ -50,10 +50,10 @@ def _located(sym: Symbol, location: Any, ctx: Context, dtype: Any) -> dict[str, 
                 "Symbol arguments and keys of the given location do not match."
                 f"symbol args:{set(names)}, location.keys():{set(location)}"
             )
-        given = location
+        arrays = location
     else:
-        given = dict(zip(names, location, strict=False))
-    return {k: _array(v, ctx, dtype) for k, v in sorted(given.items())}
+        arrays = dict(zip(names, location, strict=False))
+    return {k: _array(v, ctx, dtype) for k, v in sorted(arrays.items())}
 
 
 def _array(value: Any, ctx: Context, dtype: Any) -> NDArray:
@@ -73,16 +73,16 @@ def _states(sym: Symbol, aux_states: Any, ctx: Context, dtype: Any) -> dict[str,
                 "Symbol aux_states names and given aux_states do not match."
                 f"symbol aux_names:{set(names)}, aux_states.keys:{set(aux_states)}"
             )
-        given = aux_states
+        arrays = aux_states
     else:
-        given = dict(zip(names, aux_states, strict=True))
+        arrays = dict(zip(names, aux_states, strict=True))
     return {
         k: nd.array(
             v.asnumpy() if isinstance(v, NDArray) else v,
             ctx=ctx,
             dtype=np.asarray(v).dtype if dtype == "asnumpy" else dtype,
         )
-        for k, v in given.items()
+        for k, v in arrays.items()
     }
 
 
@@ -109,14 +109,14 @@ def numeric_grad(
 
     for name, v in location.items():
         executor.arg_dict[name][:] = v
-    found = {}
+    gradients = {}
     for name, v in location.items():
-        found[name] = np.zeros(v.shape, dtype)
+        gradients[name] = np.zeros(v.shape, dtype)
         base = np.array(v, order="C")
         if not dtype_of(base.dtype).is_float:
             continue
         moved = base.copy()
-        flat, slopes = moved.reshape(-1), found[name].reshape(-1)
+        flat, slopes = moved.reshape(-1), gradients[name].reshape(-1)
         for i in range(base.size):
             centre = base.reshape(-1)[i]
             flat[i] = centre + eps / 2
@@ -128,7 +128,7 @@ def numeric_grad(
             flat[i] = centre
             slopes[i] = (up - down).sum() / eps
         executor.arg_dict[name][:] = base
-    return found
+    return gradients
 
 
 def check_numeric_gradient(
@@ -252,8 +252,8 @@ def check_symbolic_backward(
     where = ctx or default_context()
     place = _located(sym, location, where, dtype)
     names = sym.list_arguments()
-    wanted = expected if isinstance(expected, dict) else dict(zip(names, expected, strict=False))
-    start = {k: np.random.normal(size=np.shape(v)) for k, v in wanted.items()}
+    expected_by_name = expected if isinstance(expected, dict) else dict(zip(names, expected, strict=False))
+    start = {k: np.random.normal(size=np.shape(v)) for k, v in expected_by_name.items()}
     gradients = {k: nd.array(v, ctx=where, dtype=place[k].dtype) for k, v in start.items()}
     if isinstance(grad_req, str):
         requests = dict.fromkeys(names, grad_req)
@@ -272,9 +272,9 @@ def check_symbolic_backward(
             for g, o in zip(out_grads, outputs, strict=False)
         ]
     executor.backward(out_grads)
-    found = {k: v.asnumpy() for k, v in executor.grad_dict.items() if v is not None}
-    for name, want in wanted.items():
-        got, first = found[name], start[name].astype(found[name].dtype)
+    got_by_name = {k: v.asnumpy() for k, v in executor.grad_dict.items() if v is not None}
+    for name, want in expected_by_name.items():
+        got, first = got_by_name[name], start[name].astype(got_by_name[name].dtype)
         want = want.asnumpy() if isinstance(want, NDArray) else np.asarray(want)
         shown = (f"EXPECTED_{name}", f"BACKWARD_{name}")
         if requests.get(name) == "write":
@@ -378,7 +378,7 @@ def check_consistency(
             if array is not None:
                 array[:] = 0
     heads = None
-    found: list[dict[str, Any]] = []
+    tables: list[dict[str, Any]] = []
     for e in executors:
         result = e.forward(is_train=grad_req != "null")
         if grad_req != "null":
@@ -387,10 +387,10 @@ def check_consistency(
             e.backward([nd.array(h, ctx=e._ctx, dtype=o.dtype) for h, o in zip(heads, result, strict=True)])
         table = {n: o.asnumpy() for n, o in zip(outputs, result, strict=True)}
         table.update({n: g.asnumpy() for n, g in zip(names, e._gradients, strict=True) if g is not None})
-        found.append(table)
-    widest = max(range(len(found)), key=lambda k: np.dtype(found[k][outputs[0]].dtype).itemsize)
-    truth = dict(ground_truth) if ground_truth is not None else found[widest]
-    for k, table in enumerate(found):
+        tables.append(table)
+    widest = max(range(len(tables)), key=lambda k: np.dtype(tables[k][outputs[0]].dtype).itemsize)
+    truth = dict(ground_truth) if ground_truth is not None else tables[widest]
+    for k, table in enumerate(tables):
         if ground_truth is None and k == widest:
             continue
         for name, got in table.items():

@@ -67,9 +67,9 @@ def chi_square_check(
         )
     else:
         counts = np.array([np.count_nonzero(samples == b) for b in buckets])
-    kept = expected > 0
-    statistic = float((((counts - expected) ** 2)[kept] / expected[kept]).sum())
-    return _chi_square_tail(statistic, int(kept.sum()) - 1), counts, expected
+    occupied = expected > 0
+    statistic = float((((counts - expected) ** 2)[occupied] / expected[occupied]).sum())
+    return _chi_square_tail(statistic, int(occupied.sum()) - 1), counts, expected
 
 
 def _chi_square_tail(x: float, degrees: int) -> float:

@@ -265,8 +265,8 @@ class Traced:
     def _sharing(self, cut: Callable[[Any], Any]) -> Any:
         """The array of ``cut``, which is given what stands for the data."""
         part = cut(Part(self.shape))
-        made = view(self, part.shape, part.take, part.put)
-        return made
+        shared = view(self, part.shape, part.take, part.put)
+        return shared
 
     def astype(self, dtype: Any, copy: bool = True, **kwargs: Any) -> Any:
         """Another element type."""
@@ -289,14 +289,14 @@ _classes: dict[type, type] = {}
 
 def traced_class(kind: type) -> type:
     """The class of arrays without values that are instances of the array class ``kind``."""
-    made = _classes.get(kind)
-    if made is None:
+    cls = _classes.get(kind)
+    if cls is None:
         if issubclass(kind, Traced):
             return kind
-        made = _classes[kind] = type(
+        cls = _classes[kind] = type(
             f"Traced{kind.__name__}", (Traced, kind), {"__slots__": (), "__hash__": kind.__hash__}
         )
-    return made
+    return cls
 
 
 def node(name: str, inputs: list[Symbol], **attributes: Any) -> Symbol:
@@ -334,18 +334,18 @@ class Part:
 
     def reshape(self, *shape: Any) -> Part:
         target = shape[0] if len(shape) == 1 and isinstance(shape[0], tuple) else shape
-        known = prod(d for d in target if d >= 0)
-        target = tuple(prod(self.shape) // max(known, 1) if d < 0 else d for d in target)
+        known_size = prod(d for d in target if d >= 0)
+        target = tuple(prod(self.shape) // max(known_size, 1) if d < 0 else d for d in target)
         before, inner, put = self.shape, self.take, self.put
         return Part(target, lambda x: reshaped(inner(x), target), lambda x, new: put(x, reshaped(new, before)))
 
     def __getitem__(self, key: Any) -> Part:
-        found = late.basic(self.shape, key)
+        selection = late.basic(self.shape, key)
         inner, put = self.take, self.put
         return Part(
-            found.shape,
-            lambda x: found.take(inner(x)),
-            lambda x, new: put(x, found.put(inner(x), new)),
+            selection.shape,
+            lambda x: selection.take(inner(x)),
+            lambda x, new: put(x, selection.put(inner(x), new)),
         )
 
 

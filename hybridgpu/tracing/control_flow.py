@@ -32,12 +32,12 @@ def _array(trace: Trace, symbol: Symbol, t: TensorType, kind: Any) -> Any:
 
 def _results(trace: Trace, symbols: Sequence[Symbol], kinds: Sequence[Any]) -> list[Any]:
     """Arrays of the results of one control flow node."""
-    made = []
+    arrays = []
     for symbol, kind in zip(symbols, kinds, strict=True):
         t = trace.type_of(symbol._heads[0])
         assert t is not None
-        made.append(trace.wrap(Value(trace, symbol), t.shape, t.dtype, kind))
-    return made
+        arrays.append(trace.wrap(Value(trace, symbol), t.shape, t.dtype, kind))
+    return arrays
 
 
 def _symbol(trace: Trace, x: Any) -> Symbol:
@@ -75,13 +75,13 @@ def foreach(trace: Trace, body: Any, data: Any, init_states: Any, name: str) -> 
 
     def step(slices: Any, current: Any) -> Any:
         rows = _flat_symbols(slices)
-        given = []
+        row_arrays = []
         for symbol, x, is_number in zip(rows, lifted, numbers, strict=True):
             t = tensor_type(x.shape[1:], x._type.tensor.dtype)
             row = _array(trace, symbol, t, x._kind)
-            given.append(_one_axis(trace, row) if is_number else row)
+            row_arrays.append(_one_axis(trace, row) if is_number else row)
         now = [_array(trace, s, x._type.tensor, x._kind) for s, x in zip(_flat_symbols(current), first, strict=True)]
-        out, new = body(regroup(given, form), regroup(now, state_form))
+        out, new = body(regroup(row_arrays, form), regroup(now, state_form))
         return run.symbols(out, "foreach output"), run.symbols(new, "foreach states")
 
     def build() -> Any:
@@ -124,20 +124,20 @@ def while_loop(trace: Trace, cond: Any, func: Any, loop_vars: Any, max_iteration
     lifted = [trace.lift(x) for x in variables]
     run = _Run(trace)
 
-    def given(symbols: Sequence[Symbol]) -> list[Any]:
+    def loop_arrays(symbols: Sequence[Symbol]) -> list[Any]:
         return [_array(trace, s, x._type.tensor, x._kind) for s, x in zip(symbols, lifted, strict=True)]
 
     def condition(*symbols: Symbol) -> Symbol:
-        found = cond(*given(symbols))
-        if not isinstance(found, NDArray):
+        result = cond(*loop_arrays(symbols))
+        if not isinstance(result, NDArray):
             raise not_traced(
-                f"the condition of a while_loop gives {found!r}, which is the same at every step",
+                f"the condition of a while_loop gives {result!r}, which is the same at every step",
                 "Compute it from the loop variables.",
             )
-        return _symbol(trace, found)
+        return _symbol(trace, result)
 
     def body(*symbols: Symbol) -> Any:
-        outputs, new = func(*given(symbols))
+        outputs, new = func(*loop_arrays(symbols))
         new = [] if new is None else [new] if isinstance(new, NDArray) else list(new)
         out = run.symbols(outputs, "while output")
         return out, run.symbols(new, "while loop_vars")
@@ -161,6 +161,6 @@ def cond(trace: Trace, pred: Any, then_func: Any, else_func: Any, name: str) -> 
         return lambda: run.symbols(function(), "cond outputs")
 
     with trace.body():
-        found = graphs.cond(_symbol(trace, pred), branch(then_func, runs[0]), branch(else_func, runs[1]), name)
-    flat, form = _flatten_symbols(found)
+        results = graphs.cond(_symbol(trace, pred), branch(then_func, runs[0]), branch(else_func, runs[1]), name)
+    flat, form = _flatten_symbols(results)
     return regroup(_results(trace, flat, runs[0].kinds), form)

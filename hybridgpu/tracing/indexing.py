@@ -210,10 +210,10 @@ def get_item(x: Any, key: Any) -> Any:
                 raise IndexError(f"index {key} is out of bounds for axis 0 with size {x.shape[0]}")
         if isinstance(key, slice) and key.step in (None, 1) and x.ndim:
             check_range(key, x.shape[0])
-        found = basic(x.shape, key, not is_np_shape())
-        if found.piece:
-            return view(x, found.shape, found.take, found.put)
-        return _wrapped(x, found.take(x._data.symbol()), found.shape)
+        selection = basic(x.shape, key, not is_np_shape())
+        if selection.piece:
+            return view(x, selection.shape, selection.take, selection.put)
+        return _wrapped(x, selection.take(x._data.symbol()), selection.shape)
     if any(_is_mask(x, k) for k in parts):
         raise not_traced(
             "how many elements truth values select is not known while a function is traced",
@@ -257,7 +257,7 @@ def _advanced(x: Any, key: Any) -> Selection:
     where = [a for a, _ in arrays]
     extents = [cut.shape[a] for a in where]
     own = [sum(v is not None for v in keys[:a]) for a in where]
-    for (_, k), axis in sorted(zip(arrays, own, strict=True), key=lambda found: not is_integer(found[0][1])):
+    for (_, k), axis in sorted(zip(arrays, own, strict=True), key=lambda pair: not is_integer(pair[0][1])):
         _check_positions(k, axis, shape[axis])
     shapes = [() if is_integer(k) else tuple(k.shape) for _, k in arrays]
     together = np.broadcast_shapes(*shapes)
@@ -365,17 +365,17 @@ def set_item(x: Any, key: Any, value: Any) -> None:
     if mask is not None:
         _set_masked(x, parts, mask, value)
         return
-    found = basic(x.shape, key, not is_np_shape()) if all(map(_is_position, parts)) else _advanced(x, key)
+    selection = basic(x.shape, key, not is_np_shape()) if all(map(_is_position, parts)) else _advanced(x, key)
     dtype = x._type.tensor.dtype
     base = x._data.symbol()
     if value is None:
         value = np.nan
     if x._kind is not None:
         rules.check_single(x, value)
-    from_host = isinstance(value, np.ndarray) and found.shape == x.shape and found.fill is not None
+    from_host = isinstance(value, np.ndarray) and selection.shape == x.shape and selection.fill is not None
     if isinstance(value, numeric_types):
-        if found.fill is not None and all(found.shape):
-            x._data.assign(found.fill(base, float(value)))
+        if selection.fill is not None and all(selection.shape):
+            x._data.assign(selection.fill(base, float(value)))
             return
         number = node("_full", [], shape=(1,), value=float(value), dtype=dtype.name)
         new, shape = number, (1,)
@@ -386,7 +386,7 @@ def set_item(x: Any, key: Any, value: Any) -> None:
         new, shape = lifted._data.symbol(), lifted.shape
         if lifted._type.tensor.dtype is not dtype:
             new = node("Cast", [new], dtype=dtype.name)
-    x._data.assign(found.put(base, _spread(x, new, shape, found.shape, masked, from_host)))
+    x._data.assign(selection.put(base, _spread(x, new, shape, selection.shape, masked, from_host)))
 
 
 def _spread(

@@ -135,7 +135,7 @@ class Trace:
         self.types: dict[str, Any] = {}
         self._tensors: dict[tuple[int, int], TensorType | None] = {}  #: of the results of nodes
         self._nodes: list[Symbol] = []  # held, or another node could have the identity of one that is gone
-        self._known: dict[
+        self._traced_by_id: dict[
             int, tuple[Any, Any]
         ] = {}  #: identity of a parameter or an array -> it, and what stands for it
         self._states: list[Value] = []  #: values that were there before, in order
@@ -153,10 +153,10 @@ class Trace:
             kind: the class, None for NDArray.
         """
         cls: Any = traced_class(kind or NDArray)
-        made = cls.__new__(cls)
-        made._data, made._type = value, array_type(tuple(shape), dtype.np, self.ctx)
-        made._address = made._autograd = None
-        return made
+        array = cls.__new__(cls)
+        array._data, array._type = value, array_type(tuple(shape), dtype.np, self.ctx)
+        array._address = array._autograd = None
+        return array
 
     def argument(self, name: str, like: NDArray) -> Any:
         """What stands for an argument of the function."""
@@ -174,8 +174,8 @@ class Trace:
 
     def _note(self, symbol: Symbol, types: Sequence[TensorType | None]) -> None:
         self._nodes.append(symbol)
-        for (made, k), t in zip(symbol._heads, types, strict=True):
-            self._tensors[id(made), k] = t
+        for (symbol_node, k), t in zip(symbol._heads, types, strict=True):
+            self._tensors[id(symbol_node), k] = t
 
     def lift(self, x: Any) -> Any:
         """``x`` as an array of the graph: one that has values is an input of it."""
@@ -183,10 +183,10 @@ class Trace:
             return x
         if not isinstance(x, NDArray):
             raise TypeError(f"an array is needed, not {type(x)}")
-        found = self._known.get(id(x))
-        if found is not None:
-            made = found[1]
-            return made if made._kind is x._kind else made._as(x._kind)
+        cached = self._traced_by_id.get(id(x))
+        if cached is not None:
+            traced = cached[1]
+            return traced if traced._kind is x._kind else traced._as(x._kind)
         ctx = x._type.ctx
         if ctx is not self.ctx and 2 in (ctx.device_typeid, self.ctx.device_typeid) and ctx != self.ctx:
             raise not_traced(
@@ -196,14 +196,14 @@ class Trace:
         name = self._name("constant")
         captured = Captured(name, x, user_line())
         self.sources[name], self.types[name] = captured, x._type.plain
-        made = self._variable(_outside(name), x)
-        self._known[id(x)] = x, made
-        return made
+        traced = self._variable(_outside(name), x)
+        self._traced_by_id[id(x)] = x, traced
+        return traced
 
     def constant(self, values: np.ndarray) -> Symbol:
         """The symbol of values that are known."""
-        made = self.host(values, NDArray)
-        symbol: Symbol = self.lift(made)._data.symbol()
+        array = self.host(values, NDArray)
+        symbol: Symbol = self.lift(array)._data.symbol()
         return symbol
 
     def host(self, values: Any, kind: type[NDArray]) -> NDArray:
@@ -233,9 +233,9 @@ class Trace:
 
     def parameter(self, p: Any, ctx: Context | None = None) -> Any:
         """What stands for the array of a parameter."""
-        found = self._known.get(id(p))
-        if found is not None:
-            return found[1]
+        cached = self._traced_by_id.get(id(p))
+        if cached is not None:
+            return cached[1]
         if p._data is None and p._deferred_init:
             shape = p.shape
             if shape is None or not all(d > 0 for d in shape):
@@ -247,24 +247,24 @@ class Trace:
             name = self._name(name)
             variable = _outside(name)
         self.sources[name], self.types[name] = p, array._type.plain
-        made = self._variable(variable, array)
-        self._known[id(p)] = p, made
-        self._known[id(array)] = array, made
-        return made
+        traced = self._variable(variable, array)
+        self._traced_by_id[id(p)] = p, traced
+        self._traced_by_id[id(array)] = array, traced
+        return traced
 
     def _open(self, p: Any) -> Any:
         """What stands for a parameter whose shape is not known until an operator takes it."""
         cls: Any = unknown_class(traced_class(numpy_class() if is_np_array() else NDArray))
-        made = cls.__new__(cls)
-        made._data, made._type, made._address, made._autograd = Open(self, p), None, None, None
-        return made
+        array = cls.__new__(cls)
+        array._data, array._type, array._address, array._autograd = Open(self, p), None, None, None
+        return array
 
     def _completed(self, op: Operator, inputs: Sequence[Any], values: Values) -> list[Any]:
         """The inputs, with parameters that wait for their shapes completed from the others."""
         shapes = [None if isinstance(x._data, Open) else x.shape for x in inputs]
-        found = op.fill_shapes(values, list(shapes))
-        made = []
-        for x, shape in zip(inputs, found, strict=True):
+        filled_shapes = op.fill_shapes(values, list(shapes))
+        completed = []
+        for x, shape in zip(inputs, filled_shapes, strict=True):
             if isinstance(x._data, Open):
                 p = x._data.parameter
                 if shape is None or not all(d > 0 for d in shape):
@@ -275,8 +275,8 @@ class Trace:
                     )
                 p.shape = tuple(shape)
                 x = self.parameter(p)
-            made.append(x)
-        return made
+            completed.append(x)
+        return completed
 
     # -- operators
 
@@ -311,13 +311,13 @@ class Trace:
                 attributes["ctx"] = str(self.ctx)
         if first_target(out) is not None and not inputs:
             attributes, results = self._like(first_target(out), op, values, attributes)
-        wanted = op.input_names(values, len(symbols))
-        by_name = dict(zip(wanted, symbols, strict=True))
+        input_names = op.input_names(values, len(symbols))
+        by_name = dict(zip(input_names, symbols, strict=True))
         operands = symbols if op.variadic else [by_name.get(n) for n in op.inputs]
-        made = make_node(op, spelled_hint(spelled), operands, attributes, name, None)
-        self._note(made, results)
-        self._check_writes(op, values, made)
-        parts = [Symbol([h]) for h in made._heads]
+        symbol = make_node(op, spelled_hint(spelled), operands, attributes, name, None)
+        self._note(symbol, results)
+        self._check_writes(op, values, symbol)
+        parts = [Symbol([h]) for h in symbol._heads]
         if self.recording and not autograd_state.state.recording:  # under autograd.pause(): no gradient comes back
             parts = [self._stopped(s, t) for s, t in zip(parts, results, strict=True)]
         if out is not None:
@@ -333,34 +333,34 @@ class Trace:
         if t is not None:
             return self.wrap(Value(self, symbol), t.shape, t.dtype, kind)
         cls: Any = unknown_class(traced_class(kind or NDArray))
-        made = cls.__new__(cls)
-        made._data, made._type, made._address, made._autograd = Value(self, symbol), None, None, None
-        return made
+        array = cls.__new__(cls)
+        array._data, array._type, array._address, array._autograd = Value(self, symbol), None, None, None
+        return array
 
     def _stopped(self, symbol: Symbol, t: TensorType | None) -> Symbol:
-        made = node("BlockGrad", [symbol])
-        self._note(made, [t])
-        return made
+        stopped = node("BlockGrad", [symbol])
+        self._note(stopped, [t])
+        return stopped
 
     def _types_of_results(
         self, op: Operator, values: Values, types: Sequence[TensorType | None]
     ) -> list[TensorType | None]:
         """Types of the visible results; None where extents depend on values."""
         count = op.num_visible(values)
-        known = [t for t in types if t is not None]
-        if len(known) == len(types) and op.infer_results is not None:
-            found: list[TensorType | None] = [*op.infer_results(values, known)]
-            return found[:count]
-        if len(known) < len(types) or op.eager is not None or op.python is not None:
+        known_types = [t for t in types if t is not None]
+        if len(known_types) == len(types) and op.infer_results is not None:
+            result_types: list[TensorType | None] = [*op.infer_results(values, known_types)]
+            return result_types[:count]
+        if len(known_types) < len(types) or op.eager is not None or op.python is not None:
             return [None] * count
         training = autograd_state.state.training
         try:
-            graph, draws = operator_graph(op, values, known, training)
+            graph, draws = operator_graph(op, values, known_types, training)
         except MXNetError as e:
-            _add_named(e, op, values, known)
+            _add_named(e, op, values, known_types)
             raise
         if training is not self.training and (draws or op.mutates):
-            other, _ = operator_graph(op, values, known, self.training)
+            other, _ = operator_graph(op, values, known_types, self.training)
             if str(other) != str(graph):
                 raise not_traced(
                     f"{op.name} would run {'in' if training else 'outside of'} training mode, the call of the whole function "
@@ -374,8 +374,8 @@ class Trace:
     ) -> tuple[dict[str, Any], list[TensorType | None]]:
         """Attributes of an operator without inputs whose result goes into ``target``, and the types of its results."""
         assert target is not None
-        found = like(target, values)
-        changed = {k: v for k, v in found.as_dict().items() if v != values.as_dict().get(k)}
+        new_values = like(target, values)
+        changed = {k: v for k, v in new_values.as_dict().items() if v != values.as_dict().get(k)}
         attributes = {**attributes, **changed}
         return attributes, self._types_of_results(op, op.parse(attributes), [])
 
@@ -411,10 +411,10 @@ class Trace:
             own._data.assign(symbol)
         return out
 
-    def _check_writes(self, op: Operator, values: Values, made: Symbol) -> None:
+    def _check_writes(self, op: Operator, values: Values, symbol: Symbol) -> None:
         """Raise TracingError for an operator that would change an intermediate result."""
         for write in op.writes(values, self.training) if op.mutates else ():
-            source = made._heads[0][0].inputs[write.target][0]
+            source = symbol._heads[0][0].inputs[write.target][0]
             if source.op is not None:
                 raise not_traced(
                     f"{op.name} writes into its operand {op.input_names(values, len(op.inputs))[write.target]}, "
@@ -424,32 +424,32 @@ class Trace:
 
     def type_of(self, entry: tuple[SymbolNode, int]) -> TensorType | None:
         """The type of a value that was made in this trace; None where its shape depends on values."""
-        found = self._tensors.get((id(entry[0]), entry[1]), _MISSING)
-        if found is _MISSING:  # of nodes that no operator call made: parts of arrays, loops, other graphs
-            for made in topological([entry], lambda n: [] if (id(n), 0) in self._tensors else n.inputs):
-                if made.op is not None and (id(made), 0) not in self._tensors:
-                    inputs = [self.type_of(e) for e in made.inputs]
-                    if made.subgraphs:
-                        types = self._types_of_loop(made, inputs)
+        result_type = self._tensors.get((id(entry[0]), entry[1]), _MISSING)
+        if result_type is _MISSING:  # of nodes that no operator call made: parts of arrays, loops, other graphs
+            for symbol_node in topological([entry], lambda n: [] if (id(n), 0) in self._tensors else n.inputs):
+                if symbol_node.op is not None and (id(symbol_node), 0) not in self._tensors:
+                    inputs = [self.type_of(e) for e in symbol_node.inputs]
+                    if symbol_node.subgraphs:
+                        types = self._types_of_loop(symbol_node, inputs)
                     else:
-                        types = self._types_of_results(made.op, made.values, inputs)
-                    self._note(Symbol([(made, k) for k in range(len(types))]), types)
-            found = self._tensors[id(entry[0]), entry[1]]
-        return found  # type: ignore[no-any-return]
+                        types = self._types_of_results(symbol_node.op, symbol_node.values, inputs)
+                    self._note(Symbol([(symbol_node, k) for k in range(len(types))]), types)
+            result_type = self._tensors[id(entry[0]), entry[1]]
+        return result_type  # type: ignore[no-any-return]
 
-    def _types_of_loop(self, made: SymbolNode, inputs: Sequence[TensorType | None]) -> list[TensorType | None]:
+    def _types_of_loop(self, symbol_node: SymbolNode, inputs: Sequence[TensorType | None]) -> list[TensorType | None]:
         """Types of the results of a loop or branch."""
-        known = [t for t in inputs if t is not None]
-        assert made.op is not None
-        if len(known) < len(inputs):
+        known_types = [t for t in inputs if t is not None]
+        assert symbol_node.op is not None
+        if len(known_types) < len(inputs):
             raise not_traced(
-                f"{made.op.name.strip('_')} needs to know the shapes of what its body reads",
+                f"{symbol_node.op.name.strip('_')} needs to know the shapes of what its body reads",
                 "What depends on an array whose extents depend on values is computed outside of loops and branches.",
             )
         b = builder(autograd_state.state.training)
-        b.prov = Provenance(made.op.name, made.name)
-        lowered = lower_node(b, made, [b.input(t, f"in{k}") for k, t in enumerate(known)])
-        return list(map(_type_of, lowered[: made.num_visible]))
+        b.prov = Provenance(symbol_node.op.name, symbol_node.name)
+        lowered = lower_node(b, symbol_node, [b.input(t, f"in{k}") for k, t in enumerate(known_types)])
+        return list(map(_type_of, lowered[: symbol_node.num_visible]))
 
     def compose(self, symbol: Symbol, given: Mapping[str, Any]) -> list[Any]:
         """The results of another graph as part of this one.
@@ -475,10 +475,10 @@ class Trace:
             )
         results = []
         for head in map(entry, symbol._heads):
-            made, t = Symbol([head]), self.type_of(head)
+            part, t = Symbol([head]), self.type_of(head)
             if self.recording and not autograd_state.state.recording:
-                made = self._stopped(made, t)
-            results.append(self.result(made, t, numpy_class() if symbol._kind is not None else None))
+                part = self._stopped(part, t)
+            results.append(self.result(part, t, numpy_class() if symbol._kind is not None else None))
         return results
 
     # -- the result
@@ -567,11 +567,11 @@ def _outside(name: str) -> Symbol:
 def _unmarked(make: Callable[[], Symbol]) -> Symbol:
     """A variable made by ``make``, without the mark of the body that is being traced."""
     with AttrScope(__subgraph_name__=""):
-        made = make()
-    attrs = made._heads[0][0].attrs
+        variable = make()
+    attrs = variable._heads[0][0].attrs
     if attrs.get("__subgraph_name__") == "":
         del attrs["__subgraph_name__"]
-    return made
+    return variable
 
 
 def _add_named(error: Any, op: Operator, values: Values, types: Sequence[TensorType]) -> None:
@@ -585,5 +585,5 @@ def _add_named(error: Any, op: Operator, values: Values, types: Sequence[TensorT
 
 
 def _type_of(node: Any) -> TensorType | None:
-    found: TensorType = node.type
-    return found
+    result_type: TensorType = node.type
+    return result_type

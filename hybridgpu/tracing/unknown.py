@@ -35,10 +35,10 @@ _unknown: dict[type, type] = {}
 
 def unknown_class(kind: type) -> type:
     """The class of arrays whose shape depends on values."""
-    made = _unknown.get(kind)
-    if made is None:
-        made = _unknown[kind] = type(f"{kind.__name__}OfUnknownShape", (kind,), {"__slots__": (), **_UNKNOWN})
-    return made
+    cls = _unknown.get(kind)
+    if cls is None:
+        cls = _unknown[kind] = type(f"{kind.__name__}OfUnknownShape", (kind,), {"__slots__": (), **_UNKNOWN})
+    return cls
 
 
 def _depends(name: str) -> property:

@@ -270,24 +270,24 @@ class CpuBackend:
         key = self._library_key(program)
         compiled = 0
         kernels: tuple[str, ...] = ()
-        held = self._loaded.get(key)
-        if held is None:
+        library = self._loaded.get(key)
+        if library is None:
             path = self.store.path("so", key)
             if path is not None:
                 try:
-                    held = _opened(path, _opener(program))
+                    library = _opened(path, _opener(program))
                 except OSError:  # built for something else: rebuild it
                     self.store.forget("so", key)
-            if held is None:
+            if library is None:
                 pool = self._pool.preparing() if program.has_chunks else nullcontext()
                 kernels = self._missing_kernels(program)
                 with pool, self._compiling(program.prelude) as prelude:
                     code = self.toolchain.compile(program.source, program.numeric, self.store, prestarted)
                 of_prelude = (0, ()) if prelude is None else prelude.result()
                 compiled, kernels = 1 + of_prelude[0], kernels + of_prelude[1]
-                held = self._kept_and_opened(key, code)
-            self._loaded[key] = held
-        return held, (compiled, kernels)
+                library = self._kept_and_opened(key, code)
+            self._loaded[key] = library
+        return library, (compiled, kernels)
 
     def _missing_kernels(self, program: Program) -> tuple[str, ...]:
         """Names of the program's kernels whose machine code is not kept."""
@@ -327,11 +327,11 @@ class CpuBackend:
             raise NotBuiltError(f"compiled code cannot be loaded: {e}") from None
 
     def load(self, program: Program, prewarmed: Sequence[PrestartedCompiler] = ()) -> CpuProgram:
-        made = self._load(program, prewarmed)
+        loaded = self._load(program, prewarmed)
         if program.segments and program is not self._prelude:  # which was compiled beside its program
-            self._units_last = program.source.count(END_OF_UNIT) + 1 if made.info.compiled else 0
+            self._units_last = program.source.count(END_OF_UNIT) + 1 if loaded.info.compiled else 0
             self._prelude = program.prelude
-        return made
+        return loaded
 
     def _load(self, program: Program, prewarmed: Sequence[PrestartedCompiler] = ()) -> CpuProgram:
         start = time.perf_counter()

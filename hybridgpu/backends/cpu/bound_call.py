@@ -48,8 +48,8 @@ class Bound:
     def names(self) -> dict[str, Any]:
         """What :meth:`lines` name; ``bound`` has to stay alive, too."""
         table, fixed = self._last
-        found = {"bound": self, "entry": self._program.single, "table": table, "fixed": fixed}
-        return found | {"free": self._program.free, "make_arena": self._program.arena} if self._arena else found
+        names = {"bound": self, "entry": self._program.single, "table": table, "fixed": fixed}
+        return names | {"free": self._program.free, "make_arena": self._program.arena} if self._arena else names
 
     def lines(self, addresses: str) -> list[str]:
         """Python that runs the program.

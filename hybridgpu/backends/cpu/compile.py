@@ -124,8 +124,8 @@ def compile_source(
 def missing_units(toolchain: Toolchain, source: str, numeric: str, store: Store) -> list[str]:
     """The units of ``source`` that :func:`compile_source` compiles now."""
     units = source.split(END_OF_UNIT)
-    kept = [store.path("o", key) is not None for key in _keys(toolchain, numeric, units)]
-    return [unit for k, unit in enumerate(units) if k >= len(kept) or not kept[k]]
+    stored = [store.path("o", key) is not None for key in _keys(toolchain, numeric, units)]
+    return [unit for k, unit in enumerate(units) if k >= len(stored) or not stored[k]]
 
 
 def _keys(toolchain: Toolchain, numeric: str, units: Sequence[str]) -> list[str]:
@@ -216,7 +216,7 @@ _PROBE = 'extern "C" float probe(float x) { return __builtin_sinf(x) + 1; }\n'
 
 
 def probe(
-    command: tuple[str, ...], wanted: tuple[str, ...], required: tuple[str, ...], libraries: tuple[str, ...]
+    command: tuple[str, ...], all_flags: tuple[str, ...], required: tuple[str, ...], libraries: tuple[str, ...]
 ) -> tuple[tuple[str, ...], bool, str] | None:
     """What the compiler can, the last values of a :class:`Toolchain`: all flags that are wanted, or those it takes one by
     one, and so on; None if it fails. ``libraries``: what -nostdlib leaves out."""
@@ -229,21 +229,21 @@ def probe(
     ) -> bool:
         try:
             with scratch() as folder:
-                made = folder / "probe.so"
+                shared_object = folder / "probe.so"
                 linked = libraries if "-nostdlib" in flags else ()
-                run = _run([*command, *flags, "-Werror", *text, "-o", str(made), *linked], _PROBE, meanwhile)
-                code = made.read_bytes() if run.returncode == 0 else b""
+                run = _run([*command, *flags, "-Werror", *text, "-o", str(shared_object), *linked], _PROBE, meanwhile)
+                code = shared_object.read_bytes() if run.returncode == 0 else b""
                 return bool(code) and named in code
         except OSError:
             return False
 
-    if works(wanted, _from_start(), b"probe", _import_planning):
-        return wanted, True, _linker(command)
-    if works(wanted):
-        return wanted, False, _linker(command)
+    if works(all_flags, _from_start(), b"probe", _import_planning):
+        return all_flags, True, _linker(command)
+    if works(all_flags):
+        return all_flags, False, _linker(command)
     if not works(required):
         return None
-    return tuple(f for f in wanted if f in required or works((*required, f))), False, ""
+    return tuple(f for f in all_flags if f in required or works((*required, f))), False, ""
 
 
 def _import_planning() -> None:

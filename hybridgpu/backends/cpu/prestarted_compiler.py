@@ -79,11 +79,11 @@ class PrestartedCompiler:
 def start_many(count: int, command: list[str]) -> Iterator[Sequence[PrestartedCompiler]]:
     """As many of them, or fewer where no more can be started: no place, no more processes."""
     with contextlib.ExitStack() as left:
-        found: list[PrestartedCompiler] = []
+        compilers: list[PrestartedCompiler] = []
         with contextlib.suppress(OSError):
             for _ in range(count):
-                found.append(left.enter_context(PrestartedCompiler(command)))
-        yield found
+                compilers.append(left.enter_context(PrestartedCompiler(command)))
+        yield compilers
 
 
 @atexit.register

@@ -134,8 +134,8 @@ class Toolchain:
         from .compile import probe
 
         noted = _noted(store.get_json("compiler", self.note)) if self.note else None
-        found = None if noted is None else probe(self.command, FLAGS, _REQUIRED, _LIBRARIES)
-        if noted is not None and found not in (None, noted[1:]):  # None: it takes nothing now, as where memory is short
+        fresh = None if noted is None else probe(self.command, FLAGS, _REQUIRED, _LIBRARIES)
+        if noted is not None and fresh not in (None, noted[1:]):  # None: it takes nothing now, as where memory is short
             store.forget("compiler", self.note)
             _outdated.add(self.note)
         return self.note not in _outdated
@@ -166,10 +166,10 @@ def cpu_features() -> str:
 def _candidates() -> list[tuple[str, ...]]:
     named = [("HYBRIDGPU_CXX", text_of("HYBRIDGPU_CXX")), ("CXX", os.environ.get("CXX", "").strip())]
     named = [(name, v) for name, v in named if v]
-    found = [_words(v) for _, v in named]
+    commands = [_words(v) for _, v in named]
     if named and named[0][0] == "HYBRIDGPU_CXX":
-        return found[:1]
-    return [*found, ("c++",), ("g++",), ("clang++",), ("zig", "c++"), ("python-zig", "c++")]
+        return commands[:1]
+    return [*commands, ("c++",), ("g++",), ("clang++",), ("zig", "c++"), ("python-zig", "c++")]
 
 
 @lru_cache
@@ -194,16 +194,16 @@ def _find(candidates: tuple[tuple[str, ...], ...], store: Store) -> Toolchain | 
         # device, which has another number whenever a container is started)
         state = (whole, s.st_ino, s.st_size, s.st_mtime_ns, s.st_ctime_ns)
         key = _hash(repr(state), repr(FLAGS), cpu_features())
-        found = _noted(store.get_json("compiler", key))
-        if found is None:
+        noted = _noted(store.get_json("compiler", key))
+        if noted is None:
             from .compile import probe
 
             probed = probe(whole, FLAGS, _REQUIRED, _LIBRARIES)
             if probed is None:
                 continue
-            found = (os.path.realpath(path), *probed)
-            store.put_json("compiler", key, found)
-        real, flags, waits, linker = found
+            noted = (os.path.realpath(path), *probed)
+            store.put_json("compiler", key, noted)
+        real, flags, waits, linker = noted
         identity = f"{real} {s.st_size} {s.st_mtime_ns} {' '.join(command[1:])}"
         return Toolchain(whole, identity, flags, waits, linker, key)
     return None

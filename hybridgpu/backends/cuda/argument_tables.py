@@ -147,9 +147,9 @@ class Layout:
             if launch["limit"]:
                 blocks = min(blocks, launch["limit"] * driver.multiprocessors)
             if launch["cooperative"]:
-                held = driver.resident(handles[kernel.name], launch["threads"], launch["shared"])
-                assert held > 0, f"no multiprocessor has room for a block of {kernel.name}"
-                blocks = min(blocks, held * driver.multiprocessors)
+                resident_blocks = driver.resident(handles[kernel.name], launch["threads"], launch["shared"])
+                assert resident_blocks > 0, f"no multiprocessor has room for a block of {kernel.name}"
+                blocks = min(blocks, resident_blocks * driver.multiprocessors)
             blocks *= launch["cluster"]
             second = step.extents[launch["second"]] if launch["second"] >= 0 else 1
             if blocks == 0 or second == 0:
@@ -199,16 +199,16 @@ class Layout:
 
         A graph of one kernel or call is started no faster than that, and changed less easily.
         """
-        found: list[list[int]] = [[]]
+        chains: list[list[int]] = [[]]
         for k, call in enumerate(self.calls):
             if isinstance(call, KernelCall) or (call.address_call is not None and k not in self.left_out):
-                found[-1].append(k)
+                chains[-1].append(k)
             else:
-                found.append([])
+                chains.append([])
         if self._graphs == "never":
             return []
         least = 1 if self._graphs == "always" else 2
-        return [chain for chain in found if len(chain) >= least]
+        return [chain for chain in chains if len(chain) >= least]
 
     @property
     def execution_mode(self) -> str:
@@ -412,10 +412,10 @@ class Arenas:
         """Those of a stream, in the calling thread where the stream is one of each thread."""
         key = (stream.ptr, threading.get_ident() if stream.ptr == _PER_THREAD else 0)
         with self._lock:
-            found = self._streams.get(key)
-            if found is None:
-                found = self._streams[key] = StreamArenas(self._xp, self._address, stream)
-            return found
+            arenas = self._streams.get(key)
+            if arenas is None:
+                arenas = self._streams[key] = StreamArenas(self._xp, self._address, stream)
+            return arenas
 
     def release(self) -> None:
         """Give memory back that no call is using; the next calls take new memory."""

@@ -75,14 +75,14 @@ class CudaProgram:
 
     def _address_calls(self) -> dict[int, AddressCall]:
         """Step number -> how its library starts it by addresses alone, where it can."""
-        found: dict[int, AddressCall] = {}
+        address_calls: dict[int, AddressCall] = {}
         for k, step in enumerate(self.program.steps):
             prepared = self._prepared.get(id(step))
             if prepared is not None and isinstance(step, LibraryStep):
                 address_call = prepared.address_call(step.input_shapes, step.transposed)
                 if address_call is not None:
-                    found[k] = address_call
-        return found
+                    address_calls[k] = address_call
+        return address_calls
 
     def in_mode(self, mode: Mode) -> CudaProgram:
         """The same program with its calls repeated in another way; both share everything else."""
@@ -109,19 +109,19 @@ class CudaProgram:
     def bind(self, fixed: tuple[int, ...]) -> Bound:
         """The program with the addresses of its parameters, in order of their positions."""
         key = (fixed, self.mode)
-        found = self._bound.get(key)
-        if found is None:
+        bound = self._bound.get(key)
+        if bound is None:
             with self._binding:
-                found = self._bound.get(key)
-                if found is None:
+                bound = self._bound.get(key)
+                if bound is None:
                     if len(self._bound) >= _BOUND:
                         del self._bound[next(iter(self._bound))]
-                    found = self._bound[key] = Bound(self, fixed)
-        return found
+                    bound = self._bound[key] = Bound(self, fixed)
+        return bound
 
     def __call__(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
         xp, address = self._xp, self._address
-        inputs, given, at = list(inputs), outputs, [address(a) for a in inputs]
+        inputs, targets, at = list(inputs), outputs, [address(a) for a in inputs]
         for k, place in enumerate(at):
             if place % ALIGNMENT:
                 inputs[k] = copied(xp, inputs[k])
@@ -133,7 +133,7 @@ class CudaProgram:
             self._captured(fixed, moving, inputs, outputs)
         else:
             self.bind(fixed).lane().run(moving, inputs, outputs)
-        for target, value in zip(given, outputs, strict=True):
+        for target, value in zip(targets, outputs, strict=True):
             if target is not value:
                 assign(target, value)
 
@@ -200,7 +200,7 @@ class CudaProgram:
         if id(step) in self._prepared:
             prepared = self._prepared[id(step)]
             return "" if prepared is None else prepared.note
-        return next((found for body in self._bodies if (found := body.describe(step))), "")
+        return next((description for body in self._bodies if (description := body.describe(step))), "")
 
 
 class Bound:
@@ -213,17 +213,17 @@ class Bound:
     def lane(self) -> Lane:
         """That of the calling thread and the current stream."""
         stream = self.program.driver.stream()
-        found = self._own.lanes.get(stream.ptr)
-        if found is None:
+        lane = self._own.lanes.get(stream.ptr)
+        if lane is None:
             lanes = self._own.lanes
             if len(lanes) >= _BOUND:
                 del lanes[next(iter(lanes))]
             try:
-                found = Lane(self.program, self.fixed, stream)
+                lane = Lane(self.program, self.fixed, stream)
             except Exception as e:
-                found = retry_after_oom(e, Lane, self.program, self.fixed, stream)
-            lanes[stream.ptr] = found
-        return found
+                lane = retry_after_oom(e, Lane, self.program, self.fixed, stream)
+            lanes[stream.ptr] = lane
+        return lane
 
 
 class _Lanes(threading.local):
@@ -361,14 +361,14 @@ class CudaBackend:
         return False  # threads do not help NVRTC
 
     def load(self, program: Program, prewarmed: Any = None) -> CudaProgram:
-        start, before, known = time.perf_counter(), self.driver.compiled, len(self.driver.compiled_kernels)
+        start, before, kernels_before = time.perf_counter(), self.driver.compiled, len(self.driver.compiled_kernels)
         info = BuildInfo(0.0, 0, self.driver.identity)
         try:
             loaded = self._loaded(program, info)
         except Exception as e:
             loaded = retry_after_oom(e, self._loaded, program, info)
         info.seconds, info.compiled = time.perf_counter() - start, self.driver.compiled - before
-        info.kernels = tuple(self.driver.compiled_kernels[known:])
+        info.kernels = tuple(self.driver.compiled_kernels[kernels_before:])
         return loaded
 
     def _loaded(self, program: Program, info: BuildInfo) -> CudaProgram:

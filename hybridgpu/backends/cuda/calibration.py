@@ -52,12 +52,12 @@ class Unmeasurable(RuntimeError):
 def _sections() -> dict[str, tuple[tuple[str, ...], str]]:
     """Name -> (headers, text) of the sections of calibrate.cu."""
     text = (kernels_folder() / "calibrate.cu").read_text(encoding="utf-8")
-    found = {}
+    sections = {}
     for section in re.split(r"^// == ", text, flags=re.M)[1:]:
         title, _, body = section.partition("\n")
         name, _, headers = title.partition(":")
-        found[name.strip()] = (tuple(headers.split()), body)
-    return found
+        sections[name.strip()] = (tuple(headers.split()), body)
+    return sections
 
 
 def kernel_text(section: str, **words: object) -> KernelInfo:
@@ -129,9 +129,9 @@ class Bench:
 
     def given(self, array: Any) -> tuple[int, int, bool]:
         """An array of the host on the device, which kernels read."""
-        held = self.xp.asarray(array)
-        self._alive.append(held)
-        return self.address(held), array.nbytes, False
+        device_array = self.xp.asarray(array)
+        self._alive.append(device_array)
+        return self.address(device_array), array.nbytes, False
 
     def free_bytes(self) -> int:
         """A part of the device's memory that nobody misses for a while."""
@@ -210,8 +210,8 @@ def _clock(b: Bench) -> Found:
 
 
 def _read(b: Bench, out: tuple[int, int, bool]) -> Any:
-    held = next(a for a in b._alive if not isinstance(a, tuple) and b.address(a) == out[0])
-    return np.asarray(held.get() if hasattr(held, "get") else held).view(np.int64)
+    device_array = next(a for a in b._alive if not isinstance(a, tuple) and b.address(a) == out[0])
+    return np.asarray(device_array.get() if hasattr(device_array, "get") else device_array).view(np.int64)
 
 
 def _launches(b: Bench) -> Found:
@@ -284,9 +284,9 @@ def links(nbytes: int, line: int = 128) -> Any:
     count, words = nbytes // line, line // 4
     order = np.random.default_rng(0).permutation(count - 1) + 1
     order = np.concatenate([[0], order]).astype(np.uint32)
-    found = np.zeros((count, words), np.uint32)
-    found[order, 0] = np.roll(order, -1) * words
-    return found.reshape(-1)
+    cycle = np.zeros((count, words), np.uint32)
+    cycle[order, 0] = np.roll(order, -1) * words
+    return cycle.reshape(-1)
 
 
 def _latency(b: Bench) -> Found:
@@ -423,9 +423,9 @@ STEPS: dict[str, Callable[[Bench], Found]] = {
 }
 
 
-def with_rounded(found: Found) -> dict[str, Any]:
+def with_rounded(constants: Found) -> dict[str, Any]:
     """Constants as they are used and stored."""
-    return {name: rounded(name, value) for name, value in found.items()}
+    return {name: rounded(name, value) for name, value in constants.items()}
 
 
 class Step(NamedTuple):
@@ -442,19 +442,19 @@ def measure(b: Bench, on_step: Callable[[str], None] = lambda step: None) -> Ite
     for name, step in STEPS.items():
         on_step(name)
         begin = time.perf_counter()
-        found: Found = {}
+        constants: Found = {}
         failed = ""
         try:
             for constant, value in step(b).items():
                 low, high = PLAUSIBLE[constant]
                 if low <= value <= high:
-                    found[constant] = value
+                    constants[constant] = value
                 else:
                     failed = f"{constant} came out as {value:.3g}, which is not between {low:g} and {high:g}"
         except Exception as e:  # whatever a driver raises: the other steps need not suffer
-            found, failed = {}, (str(e).strip().splitlines() or [type(e).__name__])[0]
+            constants, failed = {}, (str(e).strip().splitlines() or [type(e).__name__])[0]
         finally:
             b.forget()
-        measured: dict[str, Any] = dict(found)  # as it came: rounding would add up
+        measured: dict[str, Any] = dict(constants)  # as it came: rounding would add up
         b.gpu = replace(b.gpu, **measured)
-        yield Step(name, found, failed, time.perf_counter() - begin)
+        yield Step(name, constants, failed, time.perf_counter() - begin)

@@ -54,10 +54,10 @@ def largest_cluster(cupy: Any) -> int:
         allow_large(cupy, probe)
     except (OSError, AttributeError, cupy.cuda.driver.CUDADriverError):  # a driver older than clusters
         return PORTABLE_CLUSTER
-    found, config = c_int(), LaunchConfig(64, 1, 1, _THREADS, 1, 1)
+    cluster_size, config = c_int(), LaunchConfig(64, 1, 1, _THREADS, 1, 1)
     return (
-        max(PORTABLE_CLUSTER, found.value)
-        if function(byref(found), probe.ptr, byref(config)) == 0
+        max(PORTABLE_CLUSTER, cluster_size.value)
+        if function(byref(cluster_size), probe.ptr, byref(config)) == 0
         else PORTABLE_CLUSTER
     )
 

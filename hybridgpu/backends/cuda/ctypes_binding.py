@@ -251,7 +251,7 @@ class LazyLibrary(Generic[B]):
         """The device's, which has to be the current one."""
         with self.lock:
             if self._handle is None:
-                made = c_void_p()
-                binding.call(self._create, ctypes.byref(made))
-                self._handle = made
+                handle = c_void_p()
+                binding.call(self._create, ctypes.byref(handle))
+                self._handle = handle
             return self._handle

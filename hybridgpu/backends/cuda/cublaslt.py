@@ -105,8 +105,8 @@ class Descriptor(Opaque):
 
     def set(self, attribute: int, type: Any, value: int) -> None:
         """Give an attribute a value of a C type."""
-        held = type(value)
-        self._binding.call(self._set, self._made, attribute, ctypes.byref(held), ctypes.sizeof(held))
+        c_value = type(value)
+        self._binding.call(self._set, self._made, attribute, ctypes.byref(c_value), ctypes.sizeof(c_value))
 
 
 def _name(cuda: int) -> str:
@@ -140,7 +140,7 @@ def find(cuda: int) -> Binding | str:
     problem = f"cuBLASLt was not found: pip install nvidia-cublas{'-cu12' if cuda == 12 else ''}"
     for path in candidates(cuda):
         try:
-            found = Binding(path)
+            binding = Binding(path)
         except OSError as e:
             if os.path.isabs(path):
                 problem = f"cuBLASLt is installed, but does not load: {e}"
@@ -148,7 +148,7 @@ def find(cuda: int) -> Binding | str:
         except AttributeError as e:
             problem = f"{os.path.basename(path)} is no cuBLASLt that is known here: {e}"
             continue
-        if found.major == cuda:
-            return found
-        problem = f"cuBLASLt {found.version} is not that of CUDA {cuda}, which the arrays use"
+        if binding.major == cuda:
+            return binding
+        problem = f"cuBLASLt {binding.version} is not that of CUDA {cuda}, which the arrays use"
     return problem

@@ -199,8 +199,8 @@ class _Product:
                 bias = operands[2] if "bias" in self._epilogue else None
                 if bias is not None and bias.strides[-1] != bias.dtype.itemsize:
                     bias = self._copied(bias)
-                made = place.xp.empty(out.shape, out.dtype) if self._apart else out
-                at = [place.address(a) for a in (x, w, made, *(() if bias is None else (bias,)))]
+                result = place.xp.empty(out.shape, out.dtype) if self._apart else out
+                at = [place.address(a) for a in (x, w, result, *(() if bias is None else (bias,)))]
                 together = _ALIGNMENT
                 for address in at:
                     together |= address
@@ -208,34 +208,34 @@ class _Product:
                 with self._lock:
                     plan = self._plan(left, right, alignment)
                     started = self._start(plan, at)
-                if started and made is not out:
+                if started and result is not out:
                     bits = np.uint16 if out.dtype.itemsize == 2 else out.dtype
-                    out.view(bits)[...] = made.view(bits)
+                    out.view(bits)[...] = result.view(bits)
                 return started
         except CublasLtError as e:
             raise e.at(self._operator) from None
 
     def _laid_out(self, a: Any) -> tuple[Any, Matrices]:
         size = a.dtype.itemsize
-        found = matrices(a.shape, [s // size for s in a.strides])
-        if found is None or found.leading > INT_MAX:
+        operand_layout = matrices(a.shape, [s // size for s in a.strides])
+        if operand_layout is None or operand_layout.leading > INT_MAX:
             a = self._copied(a)
-            found = matrices(a.shape, [s // size for s in a.strides])
-            assert found is not None
-        return a, found
+            operand_layout = matrices(a.shape, [s // size for s in a.strides])
+            assert operand_layout is not None
+        return a, operand_layout
 
     def _copied(self, a: Any) -> Any:
         """In row-major order; copies move bits, array modules need know nothing of bfloat16."""
-        held = a.view(np.uint16) if a.dtype.itemsize == 2 else a
-        return self._library.place.xp.ascontiguousarray(held).view(a.dtype)
+        bits = a.view(np.uint16) if a.dtype.itemsize == 2 else a
+        return self._library.place.xp.ascontiguousarray(bits).view(a.dtype)
 
     def _plan(self, left: Matrices, right: Matrices, alignment: int) -> _Plan:
         key = left, right, alignment
-        found = self._plans.get(key)
-        if found is None:
-            found = self._planned(left, right, alignment)
-            self._remember(self._plans, key, found)
-        return found
+        plan = self._plans.get(key)
+        if plan is None:
+            plan = self._planned(left, right, alignment)
+            self._remember(self._plans, key, plan)
+        return plan
 
     @staticmethod
     def _remember(table: dict[Any, Any], key: Any, value: Any) -> None:
@@ -256,10 +256,10 @@ class _Product:
             steps = [prod(shape[k + 1 :]) for k in range(len(shape))]
             if turned:
                 shape, steps = (*shape[:-2], *shape[:-3:-1]), [*steps[:-2], *steps[:-3:-1]]
-            found = matrices(shape, steps)
-            if found is None or found.leading > INT_MAX:
+            operand_layout = matrices(shape, steps)
+            if operand_layout is None or operand_layout.leading > INT_MAX:
                 return None
-            lain.append(found)
+            lain.append(operand_layout)
         left, right = lain
         try:
             with self._library.place.current():
@@ -299,26 +299,26 @@ class _Product:
         for attribute in cublaslt.ALIGNMENTS:
             preference.set(attribute, cublaslt.UINT32, alignment)
         a, b, d = layouts
-        results, found = (Heuristic * 8)(), ctypes.c_int()
+        results, num_results = (Heuristic * 8)(), ctypes.c_int()
         algorithms: list[Heuristic] = []
         try:
             binding.call(
                 "cublasLtMatmulAlgoGetHeuristic",
                 *(self._library.handle(binding), product, a, b, d, d, preference),
-                *(len(results), results, ctypes.byref(found)),
+                *(len(results), results, ctypes.byref(num_results)),
             )
-            algorithms = [r for r in results[: found.value] if r.state == SUCCESS and r.workspace <= WORKSPACE]
+            algorithms = [r for r in results[: num_results.value] if r.state == SUCCESS and r.workspace <= WORKSPACE]
         except CublasLtError as e:
             if not e.unsupported:
                 raise
         return _Plan(product, (a, b, d), algorithms)
 
     def _layout(self, rows: int, columns: int, leading: int, count: int, step: int) -> Descriptor:
-        made = Descriptor(self._binding, "MatrixLayout", self._type, rows, columns, leading)
+        layout = Descriptor(self._binding, "MatrixLayout", self._type, rows, columns, leading)
         if count > 1:
-            made.set(cublaslt.BATCH_COUNT, cublaslt.INT32, count)
-            made.set(cublaslt.BATCH_OFFSET, cublaslt.INT64, step)
-        return made
+            layout.set(cublaslt.BATCH_COUNT, cublaslt.INT32, count)
+            layout.set(cublaslt.BATCH_OFFSET, cublaslt.INT64, step)
+        return layout
 
     def _start(self, plan: _Plan, at: Sequence[int]) -> bool:
         """Start the first algorithm that takes this; the others are forgotten."""

@@ -136,8 +136,8 @@ class Descriptor(Opaque):
 
 def ints(values: Iterable[int]) -> Any:
     """A C array of int."""
-    held = list(values)
-    return (c_int * len(held))(*held)
+    items = list(values)
+    return (c_int * len(items))(*items)
 
 
 def _names(major: int) -> list[str]:
@@ -175,7 +175,7 @@ def find(cuda: int) -> Binding | str:
     problem = f"cuDNN is not installed: pip install nvidia-cudnn-cu{cuda}"
     for path in candidates():
         try:
-            found = Binding(path)
+            binding = Binding(path)
         except OSError as e:
             if os.path.isabs(path):
                 problem = f"cuDNN is installed, but does not load: {e}"
@@ -183,13 +183,13 @@ def find(cuda: int) -> Binding | str:
         except AttributeError as e:
             problem = f"{os.path.basename(path)} is no cuDNN that is known here: {e}"
             continue
-        if found.major not in MAJORS:
-            problem = f"cuDNN {found.version} is not known here, only {' and '.join(map(str, sorted(MAJORS)))}"
-        elif found.cuda != cuda:
+        if binding.major not in MAJORS:
+            problem = f"cuDNN {binding.version} is not known here, only {' and '.join(map(str, sorted(MAJORS)))}"
+        elif binding.cuda != cuda:
             problem = (
-                f"cuDNN {found.version} is built for CUDA {found.cuda}, the arrays use CUDA {cuda}: "
-                f"pip uninstall nvidia-cudnn-cu{found.cuda}; pip install nvidia-cudnn-cu{cuda}"
+                f"cuDNN {binding.version} is built for CUDA {binding.cuda}, the arrays use CUDA {cuda}: "
+                f"pip uninstall nvidia-cudnn-cu{binding.cuda}; pip install nvidia-cudnn-cu{cuda}"
             )
         else:
-            return found
+            return binding
     return problem

@@ -151,8 +151,8 @@ class ConvolutionLibrary(LazyLibrary[Binding]):
             # an array would have to lie so, too
             lies = part.alignment % _ALIGNMENT == 0 and len(added) < 2
             strides = layout.strides(part.strides, out.shape[0]) if lies else None
-            if strides is not None and (made := whole(strides=strides)).at_once:
-                return made
+            if strides is not None and (convolution := whole(strides=strides)).at_once:
+                return convolution
             return whole(copied=True)
         except CudnnError as e:
             raise e.at(operator) from None
@@ -224,19 +224,19 @@ class _Convolution:
             self._candidates = self._supported()
 
     def _tensor(self, type: int, shape: Sequence[int], strides: Sequence[int] | None = None) -> Descriptor:
-        made = Descriptor(self._binding, "Tensor")
+        descriptor = Descriptor(self._binding, "Tensor")
         strides = strides or [prod(shape[k + 1 :]) for k in range(len(shape))]
-        self._binding.call("cudnnSetTensorNdDescriptor", made, type, len(shape), ints(shape), ints(strides))
-        return made
+        self._binding.call("cudnnSetTensorNdDescriptor", descriptor, type, len(shape), ints(shape), ints(strides))
+        return descriptor
 
     @property
     def note(self) -> str:
         candidates = self._candidates
         if not candidates:
             return f"{_FALLBACK} (cuDNN {self._binding.version} has no algorithm for it)"
-        return self._said(candidates[0][0])
+        return self._description(candidates[0][0])
 
-    def _said(self, algorithm: int) -> str:
+    def _description(self, algorithm: int) -> str:
         """What computes it, if that is ``algorithm``."""
         kind, padded = _KINDS[self._layout.kind], ", padded first" if self._layout.copies else ""
         words = f"cuDNN {self._binding.version}: {kind.words}, {kind.algorithms[algorithm]}{padded}"
@@ -245,22 +245,22 @@ class _Convolution:
     def _supported(self) -> list[_Candidate]:
         """What could be used, the fastest by cuDNN's estimate first."""
         kind = _KINDS[self._layout.kind]
-        results, found = (Performance * 16)(), ctypes.c_int()
+        results, num_results = (Performance * 16)(), ctypes.c_int()
         try:
             self._library.run(
                 self._binding,
                 f"cudnnGetConvolution{kind.function}Algorithm_v7",
                 *self._descriptors,
                 len(results),
-                ctypes.byref(found),
+                ctypes.byref(num_results),
                 results,
             )
         except CudnnError as e:
             if e.unsupported:
                 return []
             raise
-        kept = []
-        for p in results[: found.value]:
+        candidates = []
+        for p in results[: num_results.value]:
             fits = (
                 p.algorithm in kind.algorithms
                 and p.determinism == cudnn.DETERMINISTIC
@@ -270,8 +270,8 @@ class _Convolution:
                 continue
             nbytes = self._workspace(p.algorithm, p.math)
             if nbytes is not None and nbytes <= WORKSPACE:
-                kept.append((p.algorithm, p.math, nbytes))
-        return kept
+                candidates.append((p.algorithm, p.math, nbytes))
+        return candidates
 
     def _workspace(self, algorithm: int, mathematics: int) -> int | None:
         """Bytes that an algorithm needs, None if it cannot compute this."""
@@ -313,17 +313,17 @@ class _Convolution:
             with place.current():
                 first, second = (self._aligned(a) for a in layout.operands(place.xp, *operands))
                 turned = layout.kind == "filter" and not layout.native
-                made = place.xp.empty(layout.result, out.dtype) if turned else self._room(out)
-                if not self._start(place, place.address(first), place.address(second), place.address(made)):
+                result = place.xp.empty(layout.result, out.dtype) if turned else self._room(out)
+                if not self._start(place, place.address(first), place.address(second), place.address(result)):
                     return False
                 if turned and self._copied:
                     whole = place.xp.empty(out.shape, out.dtype)
-                    layout.copy_back(made, whole)
+                    layout.copy_back(result, whole)
                     out[...] = whole
                 elif turned:
-                    layout.copy_back(made, out)
-                elif made is not out:
-                    out[...] = made.reshape(out.shape)
+                    layout.copy_back(result, out)
+                elif result is not out:
+                    out[...] = result.reshape(out.shape)
         except CudnnError as e:
             raise e.at(self._operator) from None
         return True
@@ -434,7 +434,7 @@ class _Fused(_Convolution):
         words = [*self._added, *(["relu"] if self._relu else [])]
         follows = f"{', '.join(words[:-1])} and {words[-1]}" if len(words) > 1 else words[0]
         if self._fused:
-            return f"{self._said(self._fused[0][0])}, {follows} in its call"
+            return f"{self._description(self._fused[0][0])}, {follows} in its call"
         if not self._candidates:
             return super().note
         return f"{super().note}; {follows} by the array module (cuDNN has no fused call for it)"
@@ -484,13 +484,13 @@ class _Fused(_Convolution):
         added = [self._aligned(place.xp.ascontiguousarray(a)) for a in operands[2:]]
         if len(added) > 1 and self._meet(first, added[1]):  # which cuDNN forbids
             added[1] = added[1].copy()
-        made = self._room(out)
+        result = self._room(out)
         at = [place.address(a) for a in (first, second, *added)]
-        rest = self.behind(at, place.address(made))
+        rest = self.behind(at, place.address(result))
         while fused := self._fused:  # another thread may shorten the list
             if self._taken(place, fused[0], self.function, at[0], at[1], rest):
-                if made is not out:
-                    out[...] = made.reshape(out.shape)
+                if result is not out:
+                    out[...] = result.reshape(out.shape)
                 return True
             self._fused = [c for c in self._fused if c != fused[0]]
         return False

@@ -95,15 +95,15 @@ class ConvLayout:
             return xp.ascontiguousarray(self._padded(xp, w)), xp.ascontiguousarray(x)
         return xp.ascontiguousarray(self._padded(xp, x)), xp.ascontiguousarray(w)
 
-    def copy_back(self, made: Any, out: Any) -> None:
+    def copy_back(self, result: Any, out: Any) -> None:
         """Put what 'filter' computed where the primitive's result belongs."""
         if self.exchanged:
             groups = self.groups
-            made = _reversed(made).reshape((groups, -1, *made.shape[1:]))  # groups, channels, results of a group
-            made = made.transpose((1, 0, 2, *range(3, made.ndim)))
+            result = _reversed(result).reshape((groups, -1, *result.shape[1:]))  # groups, channels, results of a group
+            result = result.transpose((1, 0, 2, *range(3, result.ndim)))
         else:
-            made = made.swapaxes(0, 1)
-        out.reshape(made.shape)[...] = made
+            result = result.swapaxes(0, 1)
+        out.reshape(result.shape)[...] = result
 
     def _padded(self, xp: Any, x: Any) -> Any:
         if not self.copies:

@@ -43,17 +43,17 @@ class CupyDriver:
         self._id, self._current_stream = device_id, cupy.cuda.get_current_stream
         capability = int(self._device.compute_capability)
         self.arch, self._binary = architecture(capability)
-        found = self._device.attributes
-        self.multiprocessors = int(found["MultiProcessorCount"])
-        self.cooperative = bool(found.get("CooperativeLaunch", 0))
+        attributes = self._device.attributes
+        self.multiprocessors = int(attributes["MultiProcessorCount"])
+        self.cooperative = bool(attributes.get("CooperativeLaunch", 0))
         self.attach()
         with self._device:
             clusters = cupy.cuda.runtime.deviceGetAttribute(_CLUSTERS, device_id)
             cluster_blocks = largest_cluster(cupy) if clusters else 1
         self.limits: Mapping[str, int] = {
-            "shared_bytes": int(found["MaxSharedMemoryPerBlockOptin"]),
-            "shared_total": int(found["MaxSharedMemoryPerMultiprocessor"]),
-            "resident_threads": int(found["MaxThreadsPerMultiProcessor"]),
+            "shared_bytes": int(attributes["MaxSharedMemoryPerBlockOptin"]),
+            "shared_total": int(attributes["MaxSharedMemoryPerMultiprocessor"]),
+            "resident_threads": int(attributes["MaxThreadsPerMultiProcessor"]),
             **({} if clusters else {"cluster_blocks": 1}),
             "row_cluster_blocks": cluster_blocks,
         }

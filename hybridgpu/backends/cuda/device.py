@@ -76,11 +76,11 @@ def _no_device(runtime: Any) -> str:
     """Why CUDA finds no device."""
     if lost_by_fork():
         return FORKED
-    driver, wanted = (
+    driver, runtime_version = (
         int(f()) // 1000 for f in (runtime.driverGetVersion, runtime.runtimeGetVersion)
     )  # 0 without a driver
-    if 0 < driver < wanted:
-        return f"the NVIDIA driver is one of CUDA {driver}, CuPy is built for CUDA {wanted}: update the driver"
+    if 0 < driver < runtime_version:
+        return f"the NVIDIA driver is one of CUDA {driver}, CuPy is built for CUDA {runtime_version}: update the driver"
     return "CuPy is installed, but CUDA finds no driver or no device"
 
 
@@ -93,11 +93,11 @@ def open_device(device_id: int) -> CupyDevice:
     cupy, reason = _cupy()
     words = ""  # MXNet's
     if cupy is not None:
-        found = count()
-        if 0 <= device_id < found:
+        device_count = count()
+        if 0 <= device_id < device_count:
             return CupyDevice(cupy, device_id)
-        if found:
-            reason = f"CUDA sees {found} device{'s' if found > 1 else ''}, numbered from 0"
+        if device_count:
+            reason = f"CUDA sees {device_count} device{'s' if device_count > 1 else ''}, numbered from 0"
             words = "Check failed: e == cudaSuccess: CUDA: invalid device ordinal\n"
         else:
             reason = _no_device(cupy.cuda.runtime)
@@ -153,11 +153,11 @@ class CupyDevice:
         with self._scope:
             ours = self.xp.cuda.get_current_stream()
             ours.wait_event(computed)
-            made = array.copy()
+            received = array.copy()
             copied = ours.record(event(disable_timing=True))
         with source.current():
             theirs.wait_event(copied)
-        return made
+        return received
 
     def address(self, array: Any) -> int:
         return int(array.data.ptr)

@@ -114,9 +114,9 @@ def shipped(gpu: Gpu) -> Known:
     """What the package's tables say of a GPU; nothing of most."""
     for entry in _tables():
         if gpu.name in entry["names"] and gpu.multiprocessors == entry["multiprocessors"]:
-            found = entry["constants"]
-            sources = {name: f"{source}: {note} ({entry['sheet']})" for name, (_, source, note) in found.items()}
-            return Known(checked({name: value for name, (value, _, _) in found.items()}), sources)
+            constants = entry["constants"]
+            sources = {name: f"{source}: {note} ({entry['sheet']})" for name, (_, source, note) in constants.items()}
+            return Known(checked({name: value for name, (value, _, _) in constants.items()}), sources)
     return NOTHING
 
 
@@ -126,10 +126,10 @@ def stored(gpu: Gpu, store: Store) -> Known:
     if data is None:
         return NOTHING
     try:
-        found = json.loads(data)
-        if found["schema"] != SCHEMA or found["device"] != gpu._asdict():
+        entry = json.loads(data)
+        if entry["schema"] != SCHEMA or entry["device"] != gpu._asdict():
             return NOTHING
-        values, date = checked(found["constants"]), str(found["date"])[:40]
+        values, date = checked(entry["constants"]), str(entry["date"])[:40]
     except (ValueError, KeyError, TypeError, RecursionError):
         return NOTHING
     return Known(values, dict.fromkeys(values, f"measured on this machine, {date}"))

@@ -42,10 +42,10 @@ _NAMES = {
 
 def of_cupy(error: Exception) -> DeviceError:
     """The error to raise in place of one of CuPy's, which is its cause."""
-    found = _of_cupy(error)
-    found.__cause__ = error
-    note_location(found)
-    return found
+    device_error = _of_cupy(error)
+    device_error.__cause__ = error
+    note_location(device_error)
+    return device_error
 
 
 def _of_cupy(error: Exception) -> DeviceError:
@@ -88,14 +88,14 @@ def driver_error(status: int, function: str, name: str, words: str, advice: str)
         advice: what to do where it is about this function alone.
     """
     if status == _NO_MEMORY:
-        found = _no_memory()
+        device_error = _no_memory()
     elif status in _LOST or (status == _NOT_INITIALIZED and is_forked()):
-        found = _failed("CUDA", "CUDA_SUCCESS", words, f"{name}, in {function}", status)
+        device_error = _failed("CUDA", "CUDA_SUCCESS", words, f"{name}, in {function}", status)
     else:
         text = ": ".join(part for part in (name, words) if part) or f"error {status}"
-        found = DeviceError(f"CUDA: {function} failed: {text}\n{advice}")
-    note_location(found)
-    return found
+        device_error = DeviceError(f"CUDA: {function} failed: {text}\n{advice}")
+    note_location(device_error)
+    return device_error
 
 
 def _failed(library: str, success: str, words: str, name: str, status: int | None, lost: bool = False) -> DeviceError:
@@ -160,5 +160,5 @@ def give_back(release: Callable[[], object]) -> str:
     release()
     with suppress(cupy.cuda.runtime.CUDARuntimeError):  # as in a capture of a stream: the second try says what is wrong
         pool.free_all_blocks()
-    given = before - pool.total_bytes()
-    return _bytes(given) if given else ""
+    freed = before - pool.total_bytes()
+    return _bytes(freed) if freed else ""

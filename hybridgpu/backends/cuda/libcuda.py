@@ -32,14 +32,14 @@ def bind(functions: Mapping[str, Sequence[Any]], path: str = PATH) -> dict[str, 
         OSError: there is no such library.
         AttributeError: it has no such function, as its words say.
     """
-    library, found = ctypes.CDLL(path), {}
+    library, by_name = ctypes.CDLL(path), {}
     for name, types in functions.items():
         function = getattr(library, name, None)
         if function is None:
             raise AttributeError(f"the CUDA driver has no {name}")
         function.argtypes, function.restype = types, c_int
-        found[name] = function
-    return found
+        by_name[name] = function
+    return by_name
 
 
 def failure(functions: Mapping[str, Any], name: str, status: int, advice: str) -> DeviceError:
@@ -47,7 +47,7 @@ def failure(functions: Mapping[str, Any], name: str, status: int, advice: str) -
 
     def text_of(ask: str) -> str:
         text = c_char_p()
-        known = functions[ask](status, ctypes.byref(text)) == 0
-        return (text.value or b"").decode("utf-8", "replace") if known else ""
+        succeeded = functions[ask](status, ctypes.byref(text)) == 0
+        return (text.value or b"").decode("utf-8", "replace") if succeeded else ""
 
     return driver_error(status, name, text_of("cuGetErrorName"), text_of("cuGetErrorString"), advice)

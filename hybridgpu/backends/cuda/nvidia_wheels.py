@@ -13,15 +13,15 @@ __all__ = ["files", "in_this_process", "library_folders", "places"]
 
 def library_folders(*packages: str) -> list[str]:
     """Folders that may hold the libraries of these packages; none of a package that is not installed."""
-    found: list[str] = []
+    folders: list[str] = []
     for package in packages:
         try:
             spec = importlib.util.find_spec(package)
         except (ImportError, ValueError):  # no package "nvidia"
             continue
         places = spec.submodule_search_locations if spec is not None else None
-        found += [os.path.join(p, folder) for p in places or () for folder in ("lib", "bin")]
-    return found
+        folders += [os.path.join(p, folder) for p in places or () for folder in ("lib", "bin")]
+    return folders
 
 
 def in_this_process(name: str) -> bool:
@@ -38,8 +38,8 @@ def in_this_process(name: str) -> bool:
 
 def files(names: Sequence[str], folders: Sequence[str]) -> list[str]:
     """The files of these names that are there."""
-    found = [os.path.join(folder, name) for folder in folders for name in names]
-    return [f for f in found if os.path.exists(f)]
+    paths = [os.path.join(folder, name) for folder in folders for name in names]
+    return [f for f in paths if os.path.exists(f)]
 
 
 def places(names: Sequence[str], folders: Sequence[str]) -> list[str]:

@@ -86,14 +86,14 @@ def architecture(capability: int) -> tuple[str, bool]:
     A device newer than NVRTC gets PTX of the newest architecture that NVRTC knows, which the driver
     compiles when it is loaded.
     """
-    known = supported()
-    if capability in known:
+    architectures = supported()
+    if capability in architectures:
         return f"sm_{capability}", True
-    older = [a for a in known if a <= capability]
+    older = [a for a in architectures if a <= capability]
     if not older:
         raise NvrtcError(
             "",
-            f"compute capability {capability / 10} is older than NVRTC {compiler_version()} supports (from {known[0] / 10})",
+            f"compute capability {capability / 10} is older than NVRTC {compiler_version()} supports (from {architectures[0] / 10})",
         )
     return f"compute_{older[-1]}", False
 
@@ -113,12 +113,12 @@ def in_registers(source: str, log: str) -> str:
         if entry is None:
             continue
         threads = int(entry[1])
-        held = (
+        blocks = (
             _REGISTERS // (threads * -(-int(registers) // _UNIT) * _UNIT) - 1
             if entry[2] is None
             else int(entry[2]) // 2
         )
-        text = f"HG_BOUNDS_FOR({threads}, {max(1, held)}){entry[3]}"
+        text = f"HG_BOUNDS_FOR({threads}, {max(1, blocks)}){entry[3]}"
         source = source[: entry.start()] + text + source[entry.end() :]
     return source
 

@@ -49,15 +49,15 @@ def _functions() -> dict[str, Any]:
         DeviceError: it has none of them, or the system has no such semaphores.
     """
     try:
-        found, system = bind(_FUNCTIONS), ctypes.CDLL(None)
-        found |= {name: getattr(system, name) for name in ("malloc", "free", "sem_init", "sem_post", "sem_trywait")}
+        functions, system = bind(_FUNCTIONS), ctypes.CDLL(None)
+        functions |= {name: getattr(system, name) for name in ("malloc", "free", "sem_init", "sem_post", "sem_trywait")}
     except (OSError, AttributeError, TypeError) as e:
         raise DeviceError(f"CUDA: this call cannot be captured: {e}\n{_ADVICE}") from e
-    found["malloc"].argtypes, found["malloc"].restype = (c_size_t,), c_void_p
+    functions["malloc"].argtypes, functions["malloc"].restype = (c_size_t,), c_void_p
     for name in ("free", "sem_trywait"):
-        found[name].argtypes = (c_void_p,)
-    found["sem_init"].argtypes = (c_void_p, c_int, c_uint)
-    return found
+        functions[name].argtypes = (c_void_p,)
+    functions["sem_init"].argtypes = (c_void_p, c_int, c_uint)
+    return functions
 
 
 def _call(name: str, *arguments: Any) -> None:
@@ -141,16 +141,16 @@ class UserGraphs:
         status, number, graph = c_int(), c_uint64(), c_void_p()
         _call("cuStreamGetCaptureInfo_v2", stream, *map(ctypes.byref, (status, number, graph)), None, None)
         with self._lock:
-            found = self._captures.get(number.value)
-            if found is None:
+            captured = self._captures.get(number.value)
+            if captured is None:
                 self._drop()
-                found = _Captured(self._pools.pop() if self._pools else self._cupy.cuda.MemoryPool())
-                made, post = c_void_p(), ctypes.cast(_functions()["sem_post"], c_void_p)
-                _call("cuUserObjectCreate", ctypes.byref(made), found.semaphore, post, 1, _UNSYNCHRONIZED)
+                captured = _Captured(self._pools.pop() if self._pools else self._cupy.cuda.MemoryPool())
+                user_object, post = c_void_p(), ctypes.cast(_functions()["sem_post"], c_void_p)
+                _call("cuUserObjectCreate", ctypes.byref(user_object), captured.semaphore, post, 1, _UNSYNCHRONIZED)
                 try:
-                    _call("cuGraphRetainUserObject", graph, made, 1, _MOVE)
+                    _call("cuGraphRetainUserObject", graph, user_object, 1, _MOVE)
                 except DeviceError:
-                    _call("cuUserObjectRelease", made, 1)
+                    _call("cuUserObjectRelease", user_object, 1)
                     raise
-                self._captures[number.value] = found
-        return found
+                self._captures[number.value] = captured
+        return captured

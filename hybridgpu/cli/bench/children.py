@@ -71,7 +71,7 @@ def first_calls(suite: str, device: str, threads: str, processes: int) -> list[F
     Raises:
         click.ClickException: a process failed.
     """
-    found: list[FirstCall] = []
+    calls: list[FirstCall] = []
     with tempfile.TemporaryDirectory(prefix="hybridgpu-bench-") as root:
         for cache in ("cold", "warm"):
             runs = []
@@ -79,8 +79,8 @@ def first_calls(suite: str, device: str, threads: str, processes: int) -> list[F
                 folder = Path(root, str(k if cache == "cold" else 0))
                 runs.append(_first_call(suite, device, _environment(threads, HYBRIDGPU_CACHE_DIR=str(folder))))
             least = min(runs, key=lambda run: run["backend_ms"] + run["first_call_ms"])
-            found.append({"cache": cache, "processes": processes, **least})  # type: ignore[typeddict-item]
-    return found
+            calls.append({"cache": cache, "processes": processes, **least})  # type: ignore[typeddict-item]
+    return calls
 
 
 def _first_call(suite: str, device: str, environment: dict[str, str]) -> dict[str, Any]:

@@ -160,21 +160,21 @@ def _check(
         WrongResult: they differ by more than float32 explains.
     """
     to_host = device_of(x.context).to_host
-    found: dict[str, list[Any]] = {}
+    results_by_name: dict[str, list[Any]] = {}
     if case.reference is None:
         wide, _ = case.make(x.context)
         wide.cast("float64")
         want = [wide(x.astype("float64")).asnumpy() for _ in range(2)]
     else:
         want = [case.reference(np, *(to_host(a).astype(np.float64) for a in (x._data, *parameters)))] * 2
-        found[library] = [to_host(case.reference(xp, x._data, *parameters))]
+        results_by_name[library] = [to_host(case.reference(xp, x._data, *parameters))]
     out = x
     for name, block in blocks.items():
-        found[name] = []
+        results_by_name[name] = []
         for _ in range(2):
             out = block(x)
-            found[name].append(out.asnumpy())
-    for name, results in found.items():
+            results_by_name[name].append(out.asnumpy())
+    for name, results in results_by_name.items():
         for got, expected in zip(results, want, strict=False):
             scale = max(1.0, float(np.abs(expected).max()))
             if got.shape != expected.shape or not np.allclose(got, expected, case.tolerance, case.tolerance * scale):
@@ -193,18 +193,18 @@ def bare_loop(block: Any, x: nd.NDArray, ctx: Context) -> tuple[Loop | None, str
     if op is None:
         return None, None
     inputs = op.inputs([x], ctx)
-    made = op.program_for(inputs, ctx)
-    if made.program is None:
+    call_program = op.program_for(inputs, ctx)
+    if call_program.program is None:
         return None, None
     xp, address = device_of(ctx).xp, device_of(ctx).address
-    outputs = [xp.empty(t.shape, t.dtype.np) for t in made.outputs]
-    kept = op.folded_for(made, inputs, ctx)
-    assert kept is not None  # nobody else has the parameters' memory
-    arrays = [*(a._data for a in inputs), *kept]
-    if made.program.target == "cuda" or made.loaded.single is None:
-        return loop(made.loaded, arrays, outputs), "loaded program"
-    program = made.program
-    bound = made.loaded.bind([address(arrays[k]) for k in program.pinned_inputs])
+    outputs = [xp.empty(t.shape, t.dtype.np) for t in call_program.outputs]
+    folded = op.folded_for(call_program, inputs, ctx)
+    assert folded is not None  # nobody else has the parameters' memory
+    arrays = [*(a._data for a in inputs), *folded]
+    if call_program.program.target == "cuda" or call_program.loaded.single is None:
+        return loop(call_program.loaded, arrays, outputs), "loaded program"
+    program = call_program.program
+    bound = call_program.loaded.bind([address(arrays[k]) for k in program.pinned_inputs])
     moving = [address(a) for k, a in enumerate(arrays) if k not in program.pinned_inputs]
     addresses = [*moving, *map(address, outputs)]
 

@@ -134,24 +134,24 @@ def _split_in_two(kernels: Sequence[KernelInfo]) -> tuple[list[KernelInfo], list
 
 def _assign_to_units(kernels: Sequence[KernelInfo]) -> list[list[KernelInfo]]:
     """The kernels of each unit, those that take longest first: what is left at the end is short."""
-    found: list[list[KernelInfo]] = []
+    assigned: list[list[KernelInfo]] = []
     for header, some in _by_shared_header(kernels).items():
         most = _SHARERS_PER_UNIT if header else _KERNELS_PER_UNIT
         count = 1 << (-(-len(some) // most) - 1).bit_length()  # a power of two: a kernel more seldom moves all others
         units: list[list[KernelInfo]] = [[] for _ in range(count)]
         for kernel in sorted(some, key=lambda k: k.name):
             units[zlib.crc32(kernel.name.encode()) % count].append(kernel)
-        found += [u for u in units if u]
-    return sorted(found, key=lambda u: -_compile_cost(u))
+        assigned += [u for u in units if u]
+    return sorted(assigned, key=lambda u: -_compile_cost(u))
 
 
 def _by_shared_header(kernels: Sequence[KernelInfo]) -> dict[str, list[KernelInfo]]:
     """The kernels that share tiles of a header; those that do not under ''."""
-    found: dict[str, list[KernelInfo]] = {}
+    by_header: dict[str, list[KernelInfo]] = {}
     for kernel in kernels:
         header = next((h for h in kernel.headers if h in _SHARED_HEADERS), "")
-        found.setdefault(header, []).append(kernel)
-    return found
+        by_header.setdefault(header, []).append(kernel)
+    return by_header
 
 
 def _compile_cost(kernels: Sequence[KernelInfo]) -> int:
@@ -220,10 +220,10 @@ def _position(program: Program, b: Buffer) -> int:
 
 def _bases(program: Program, passed: Sequence[str]) -> dict[str, int]:
     """For each name of what pointers lie in, its number for ``run_steps`` (kernels/steps_cpu.h)."""
-    found = {"arena": 1}
+    bases = {"arena": 1}
     for b in program.buffers:
         if b.space == "input" and not _is_parameter(program, b):
-            found[_name(b)] = -1 - program.pinned_inputs.index(b.index)
+            bases[_name(b)] = -1 - program.pinned_inputs.index(b.index)
         elif _is_parameter(program, b):
-            found[_name(b)] = 2 + (_position(program, b) if program.takes_pointer_array else passed.index(_name(b)))
-    return found
+            bases[_name(b)] = 2 + (_position(program, b) if program.takes_pointer_array else passed.index(_name(b)))
+    return bases

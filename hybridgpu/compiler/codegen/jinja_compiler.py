@@ -52,8 +52,8 @@ class _Scope:
         self.outer, self.names = outer, {}  # type: tuple[_Scope | None, dict[str, str]]
 
     def find(self, name: str) -> str | None:
-        found = self.names.get(name)
-        return found if found is not None or self.outer is None else self.outer.find(name)
+        python_name = self.names.get(name)
+        return python_name if python_name is not None or self.outer is None else self.outer.find(name)
 
 
 class _Writer:
@@ -139,10 +139,10 @@ class _Writer:
             return f"({', '.join(self.target(part, scope) for part in node.items)},)"
         if not isinstance(node, nodes.Name):
             raise self.refuse(node, f"an assignment to {type(node).__name__}")
-        found = scope.names.setdefault(node.name, "")
-        if not found:
-            found = scope.names[node.name] = self.fresh(node.name)
-        return found
+        python_name = scope.names.setdefault(node.name, "")
+        if not python_name:
+            python_name = scope.names[node.name] = self.fresh(node.name)
+        return python_name
 
     def _assign(self, node: nodes.Assign, scope: _Scope) -> None:
         value = self.value(node.node, scope)
@@ -151,10 +151,10 @@ class _Writer:
     def _assignblock(self, node: nodes.AssignBlock, scope: _Scope) -> None:
         if node.filter is not None:
             raise self.refuse(node, "a filtered block")
-        made = self.fresh("block")
-        self.line(f"def {made}():")
+        function_name = self.fresh("block")
+        self.line(f"def {function_name}():")
         self.function(node.body, _Scope(scope), ())
-        self.line(f"{self.target(node.target, scope)} = {made}()")
+        self.line(f"{self.target(node.target, scope)} = {function_name}()")
 
     def _macro(self, node: nodes.Macro, scope: _Scope) -> None:
         name = self.target(nodes.Name(node.name, "store"), scope)

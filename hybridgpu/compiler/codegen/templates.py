@@ -43,12 +43,12 @@ class Templates:
         return self._template(name)(given)[0]
 
     def _template(self, name: str) -> Callable[[dict[str, Any]], tuple[str, dict[str, Any]]]:
-        found = self._compiled.get(name)
-        if found is None:
+        compiled = self._compiled.get(name)
+        if compiled is None:
             space: dict[str, Any] = {"macros": self._macros, "enumerate_loop": _enumerate_loop, "join": _join}
             exec(_code(self._folder / name), space)
-            found = self._compiled[name] = space["template"]
-        return found
+            compiled = self._compiled[name] = space["template"]
+        return compiled
 
     def _macros(self, name: str) -> dict[str, Any]:
         """The macros of another template."""
@@ -75,9 +75,9 @@ class _Loop:
 
 
 def _enumerate_loop(items: Iterable[Any]) -> Iterator[tuple[_Loop, Any]]:
-    held = list(items)
-    for k, item in enumerate(held):
-        yield _Loop(k, len(held)), item
+    elements = list(items)
+    for k, item in enumerate(elements):
+        yield _Loop(k, len(elements)), item
 
 
 def _join(items: Iterable[Any], between: str) -> str:
@@ -91,20 +91,20 @@ def _code(file: Path) -> CodeType:
     """The compiled translation of a template: the file beside it if that is of this very text, else a new one."""
     text = file.read_bytes()
     identity = f"{file}\0".encode() + _translator() + text
-    kept = Path(cache_from_source(f"{file}.py"))
+    cache_file = Path(cache_from_source(f"{file}.py"))
     with contextlib.suppress(OSError):
-        data = kept.read_bytes()
+        data = cache_file.read_bytes()
         head, body = data[:_DIGEST_BYTES], data[_DIGEST_BYTES:]
         if head == hashlib.sha512(identity + body).digest():
-            found = marshal.loads(body)
-            assert isinstance(found, CodeType)
-            return found
+            cached = marshal.loads(body)
+            assert isinstance(cached, CodeType)
+            return cached
     from .jinja_compiler import compile_template
 
-    made = compile(compile_template(file), f"{file}, translated", "exec")
+    code = compile(compile_template(file), f"{file}, translated", "exec")
     if not sys.dont_write_bytecode:
-        _write(kept, identity, marshal.dumps(made))
-    return made
+        _write(cache_file, identity, marshal.dumps(code))
+    return code
 
 
 @lru_cache

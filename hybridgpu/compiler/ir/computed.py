@@ -26,8 +26,8 @@ def common_divisor(x: int, y: int) -> int:
     for others, _ in terms[1:]:
         shared = Counter(atoms) & Counter(others)
         atoms = sorted(shared.elements())
-    found = scope.of_form(((tuple(atoms), gcd(*(c for _, c in terms))),))
-    return found  # type: ignore[no-any-return]
+    divisor = scope.of_form(((tuple(atoms), gcd(*(c for _, c in terms))),))
+    return divisor  # type: ignore[no-any-return]
 
 
 def computed(function: Callable[..., T]) -> Callable[..., T]:
@@ -52,8 +52,8 @@ def computed(function: Callable[..., T]) -> Callable[..., T]:
             at_first = filled(None, *map(nominal, dims))
         except (ArithmeticError, ValueError):  # nobody has asked this of the nominal extents
             return filled(None, *(d._plain() for d in dims))
-        known = scope.functions.setdefault((function, structure, tuple(x.form for x in dims)), filled)
-        return _results(scope, scope.atom("call", (known, *(x.form for x in dims))), value, at_first)
+        interned = scope.functions.setdefault((function, structure, tuple(x.form for x in dims)), filled)
+        return _results(scope, scope.atom("call", (interned, *(x.form for x in dims))), value, at_first)
 
     return compute
 

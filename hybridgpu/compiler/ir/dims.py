@@ -178,8 +178,8 @@ class Scope:
 
     def of_form(self, form: Form) -> Any:
         """What a form of whole numbers is a form of."""
-        known = _number(form)
-        return Dim(self, form, self.evaluate(form, False), self.evaluate(form, True)) if known is None else known
+        number = _number(form)
+        return Dim(self, form, self.evaluate(form, False), self.evaluate(form, True)) if number is None else number
 
     def evaluate(self, form: Form, at_first: bool) -> Any:
         """A form's value at this signature, or at the nominal extents."""
@@ -211,9 +211,9 @@ class Scope:
 
     def of_mark(self, number: int) -> Dim:
         """The Dim of a number in texts."""
-        found = self.of_form(list(self.marked)[number])
-        assert type(found) is Dim
-        return found
+        dim = self.of_form(list(self.marked)[number])
+        assert type(dim) is Dim
+        return dim
 
     def decided(self, operation: str, operands: tuple[Any, ...], found: Any) -> Any:
         """Note what came out of an operation on Dims, on which something depends from now on."""
@@ -247,9 +247,9 @@ class Dim(_Int):
     nominal: Any
 
     def __new__(cls, scope: Scope, form: Form, value: Any, at_first: Any) -> Dim:
-        made = object.__new__(cls)
-        made.scope, made.form, made.value, made.nominal = scope, form, value, at_first
-        return made
+        dim = object.__new__(cls)
+        dim.scope, dim.form, dim.value, dim.nominal = scope, form, value, at_first
+        return dim
 
     @property  # type: ignore[misc]
     def __class__(self) -> Any:  # type: ignore[override]
@@ -342,8 +342,8 @@ class Dim(_Int):
         return _compared("eq", self, other)  # type: ignore[no-any-return]
 
     def __ne__(self, other: object) -> bool:
-        found = _compared("eq", self, other)
-        return found if found is NotImplemented else not found
+        result = _compared("eq", self, other)
+        return result if result is NotImplemented else not result
 
     def __lt__(self, other: Any) -> bool:
         return _compared("lt", self, other)  # type: ignore[no-any-return]
@@ -352,12 +352,12 @@ class Dim(_Int):
         return _compared("le", self, other)  # type: ignore[no-any-return]
 
     def __gt__(self, other: Any) -> bool:
-        found = _compared("le", self, other)
-        return found if found is NotImplemented else not found
+        result = _compared("le", self, other)
+        return result if result is NotImplemented else not result
 
     def __ge__(self, other: Any) -> bool:
-        found = _compared("lt", self, other)
-        return found if found is NotImplemented else not found
+        result = _compared("lt", self, other)
+        return result if result is NotImplemented else not result
 
 
 def nominal(number: int) -> int:
@@ -418,19 +418,19 @@ def _scaled(form: Form, factor: int) -> Form:
 
 
 def _sum(x: Form, y: Form) -> Form:
-    found = dict(x)
+    terms = dict(x)
     for atoms, c in y:
-        found[atoms] = found.get(atoms, 0) + c
-    return tuple(sorted((atoms, c) for atoms, c in found.items() if c))
+        terms[atoms] = terms.get(atoms, 0) + c
+    return tuple(sorted((atoms, c) for atoms, c in terms.items() if c))
 
 
 def _product(x: Form, y: Form) -> Form:
-    found: dict[tuple[int, ...], int] = {}
+    terms: dict[tuple[int, ...], int] = {}
     for atoms, c in x:
         for others, k in y:
             key = tuple(sorted((*atoms, *others)))
-            found[key] = found.get(key, 0) + c * k
-    return tuple(sorted((atoms, c) for atoms, c in found.items() if c))
+            terms[key] = terms.get(key, 0) + c * k
+    return tuple(sorted((atoms, c) for atoms, c in terms.items() if c))
 
 
 def _quotient(scope: Scope, x: Form, y: Form) -> tuple[Form, Form] | None:
@@ -488,9 +488,9 @@ def _arithmetic(operation: str) -> tuple[Callable[..., Any], Callable[..., Any]]
                 return last if operation == "mod" else scope.of_form(whole) + last
             else:
                 return derived(operation, x, y)
-        known = _number(form)
-        if known is not None:
-            return known
+        number = _number(form)
+        if number is not None:
+            return number
         plain = OPERATIONS[operation]
         return Dim(scope, form, plain(*map(_value, (x, y))), plain(nominal(x), nominal(y)))
 
@@ -532,19 +532,19 @@ def _compared(operation: str, x: Dim, y: Any) -> Any:
         raise RuntimeError("dimensions of two signatures are compared")
     if scope.closed and operation == "eq":
         return False if type(y) is not Dim else x.form == y.form
-    found = OPERATIONS[operation](x.value, _value(y))
+    result = OPERATIONS[operation](x.value, _value(y))
     if _whole(x) and _whole(y):
         difference = _sum(x.form, _scaled(form_of(y), -1))
         if _number(difference) is not None:
-            return found
+            return result
         least, other = scope.least(difference), scope.least(_scaled(difference, -1))  # of x - y and y - x
         if (least is not None and least > 0) or (other is not None and other > 0):
-            return found
+            return result
         if operation != "eq" and ((least == 0 and operation == "lt") or (other == 0 and operation == "le")):
-            return found
+            return result
     elif type(y) is Dim and x.form == y.form:
-        return found
-    return scope.decided(operation, (x, y), found)
+        return result
+    return scope.decided(operation, (x, y), result)
 
 
 for _name in ("add", "sub", "mul", "floordiv", "mod", "truediv", "pow"):
@@ -570,13 +570,13 @@ def cached_by_extents(maxsize: int) -> Callable[[Callable[..., T]], Callable[...
     """As ``lru_cache``; but results for dimensions are known within their scope alone."""
 
     def decorate(function: Callable[..., T]) -> Callable[..., T]:
-        found = lru_cache(maxsize)(function)
+        memoized = lru_cache(maxsize)(function)
 
         @wraps(function)
         def cached(*args: Any) -> T:
             scope = scope_of(args) if symbolic[0] else None
             if scope is None:
-                return found(*args)
+                return memoized(*args)
             key = function, args
             if key not in scope.results:
                 scope.results[key] = function(*args)

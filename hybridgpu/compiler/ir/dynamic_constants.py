@@ -30,9 +30,9 @@ class DynamicFloat(float):
     count: int
 
     def __new__(cls, count: int, value: float | None = None) -> Self:
-        made = super().__new__(cls, cls.function(count) if value is None else value)
-        made.count = count
-        return made
+        number = super().__new__(cls, cls.function(count) if value is None else value)
+        number.count = count
+        return number
 
     @staticmethod
     def function(count: int) -> float:
@@ -69,9 +69,9 @@ class _DimFloat(Dim):
     kind: type[DynamicFloat]
 
     def __new__(cls, kind: type[DynamicFloat], count: int, value: Any) -> _DimFloat:
-        made: Any = super().__new__(cls, value.scope, value.form, value.value, value.nominal)
-        made.kind, made.count = kind, count
-        return made  # type: ignore[no-any-return]
+        number: Any = super().__new__(cls, value.scope, value.form, value.value, value.nominal)
+        number.kind, number.count = kind, count
+        return number  # type: ignore[no-any-return]
 
     @property  # type: ignore[misc]
     def __class__(self) -> Any:  # type: ignore[override]

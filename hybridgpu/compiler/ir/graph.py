@@ -257,18 +257,20 @@ class Builder:
         alike = [x.type for x in inputs] == [x.type for x in node.inputs]  # types are interned
         return self._node(node.prim, inputs, node.params, node.type if alike else None)
 
-    def _node(self, prim: Primitive, inputs: Sequence[Node], params: dict[str, Any], known: TensorType | None) -> Node:
-        """As :meth:`apply`; ``known``: the type that the primitive infers, if somebody knows it."""
+    def _node(
+        self, prim: Primitive, inputs: Sequence[Node], params: dict[str, Any], known_type: TensorType | None
+    ) -> Node:
+        """As :meth:`apply`; ``known_type``: the type that the primitive infers, if somebody knows it."""
         items = tuple(params.items()) if len(params) < 2 else tuple(sorted(params.items()))
         key: tuple[Any, ...] = (prim, tuple([i.index for i in inputs]), items)
         # 0.0 == -0.0 and 1 == 1.0 and True == 1: the constant's text tells them apart
         if "value" in params:
             value = params["value"]
             key += report_text(value), None if type(value) is Dim else getattr(value, "count", None)
-        found = self._memo.get(key)
-        if found is not None:
-            return found
-        out = prim.infer([i.type for i in inputs], params) if known is None else known
+        cached = self._memo.get(key)
+        if cached is not None:
+            return cached
+        out = prim.infer([i.type for i in inputs], params) if known_type is None else known_type
         if self._count >= self._end:
             self.reserve(1)
         node = Node(self, prim, tuple(inputs), params, out, self._count, self.prov)
@@ -464,14 +466,14 @@ class Builder:
 def constant_nodes(graph: Graph, fixed: Collection[int]) -> set[Node]:
     """The nodes that depend on constants and the inputs at the positions ``fixed`` alone."""
     inputs = frozenset(n for k, n in enumerate(graph.inputs) if k in fixed and n.params["name"] != RANDOM_STATE)
-    found: set[Node] = set()
+    constants: set[Node] = set()
     for node in graph.nodes:
         if node.prim.name == "input":
             if node in inputs:
-                found.add(node)
-        elif all(i in found for i in node.inputs):
-            found.add(node)
-    return found
+                constants.add(node)
+        elif all(i in constants for i in node.inputs):
+            constants.add(node)
+    return constants
 
 
 def broadcast_shapes(shapes: Iterable[tuple[int, ...]]) -> tuple[int, ...]:
@@ -484,10 +486,10 @@ def broadcast_shapes(shapes: Iterable[tuple[int, ...]]) -> tuple[int, ...]:
     out: list[int] = []
     for position in range(1, max(map(len, shapes)) + 1):
         extents = [s[-position] for s in shapes if len(s) >= position and s[-position] != 1]
-        found = next((n for n in extents if type(n) is Dim), extents[0] if extents else 1)
-        if any(n != found for n in extents):
+        extent = next((n for n in extents if type(n) is Dim), extents[0] if extents else 1)
+        if any(n != extent for n in extents):
             raise ValueError(f"shapes {shapes} do not broadcast")
-        out.append(found)
+        out.append(extent)
     return tuple(reversed(out))
 
 
@@ -497,17 +499,19 @@ def to_scalar(value: Any, dtype: DType) -> bool | int | float:
 
     if issubclass(type(value), Dim):
         if dtype.short in ("f32", "f64"):
-            known = value if isinstance(value, DynamicFloat) else float_of_extent(value) if type(value) is Dim else None
-            if known is not None:
-                return known.rounded(dtype)  # type: ignore[call-arg, arg-type, attr-defined, no-any-return]
+            number = (
+                value if isinstance(value, DynamicFloat) else float_of_extent(value) if type(value) is Dim else None
+            )
+            if number is not None:
+                return number.rounded(dtype)  # type: ignore[call-arg, arg-type, attr-defined, no-any-return]
         wide = dtype.kind == "i" and dtype.size >= 4
         if wide and isinstance(value, int) and -(1 << 8 * dtype.size - 1) <= value < 1 << 8 * dtype.size - 1:
             return value
         value = float(value) if isinstance(value, float) else int(value)
     with np.errstate(all="ignore"):
         if dtype.is_float:
-            held = float(dtype.np.type(value))
-            return value.rounded(held, dtype) if isinstance(value, DynamicFloat) else held
+            rounded = float(dtype.np.type(value))
+            return value.rounded(rounded, dtype) if isinstance(value, DynamicFloat) else rounded
         if dtype.kind == "b":
             return bool(value)
         if isinstance(value, LastIndex) and dtype.kind == "i" and dtype.size >= 4:

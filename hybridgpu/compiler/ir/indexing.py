@@ -122,15 +122,15 @@ class Expr:
     @cached_property
     def vars(self) -> frozenset[Var]:
         """Every loop variable in it, however deep."""
-        found: set[Var] = set()
+        variables: set[Var] = set()
         for atom, _ in self.terms:
             if isinstance(atom, Var):
-                found.add(atom)
+                variables.add(atom)
             elif isinstance(atom, (Quotient, Remainder)):
-                found |= atom.expr.vars
+                variables |= atom.expr.vars
             else:
-                found |= atom.value.vars
-        return frozenset(found)
+                variables |= atom.value.vars
+        return frozenset(variables)
 
     @property
     def affine(self) -> bool:
@@ -427,7 +427,7 @@ def reshaped(index: Index, shape: tuple[int, ...], target: tuple[int, ...]) -> I
 
 def all_vars(index: Iterable[Expr]) -> frozenset[Var]:
     """The loop variables of several expressions."""
-    found: frozenset[Var] = frozenset()
+    variables: frozenset[Var] = frozenset()
     for e in index:
-        found |= e.vars
-    return found
+        variables |= e.vars
+    return variables

@@ -27,15 +27,15 @@ def parse_graph(text: str, primitives: Mapping[str, Primitive]) -> Graph:
     """
     written = text.strip().splitlines() or [""]
     starts = [k for k, line in enumerate(written) if k == 0 or line.startswith("graph ")]
-    found: dict[int, Graph] = {}
+    graphs: dict[int, Graph] = {}
 
     def block(k: int) -> Graph:
-        if k not in found:
+        if k not in graphs:
             if not 0 <= k < len(starts):
                 raise ParseError(f"there is no graph @{k}")
             first, last = starts[k], [*starts, len(written)][k + 1]
-            found[k] = _parse_one(written[first:last], first, primitives, block)
-        return found[k]
+            graphs[k] = _parse_one(written[first:last], first, primitives, block)
+        return graphs[k]
 
     return block(0)
 
@@ -83,11 +83,11 @@ def _parse_one(
         if node.type is not out:
             raise ParseError(f"line {number}: {prim_name} gives {node.type!r}, the text says {out!r}")
         env[target] = node
-    wanted = [r.strip() for r in head[3].split(",") if r.strip()]
-    missing = [r for r in wanted if r not in env]
+    result_names = [r.strip() for r in head[3].split(",") if r.strip()]
+    missing = [r for r in result_names if r not in env]
     if missing:
         raise ParseError(f"line {before + 1}: the result {missing[0]} is not defined")
-    results = [env[r] for r in wanted]
+    results = [env[r] for r in result_names]
     return b.finish(results, head[1])
 
 

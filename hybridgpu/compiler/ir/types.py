@@ -91,9 +91,9 @@ def tensor_type(shape: tuple[int, ...], dtype: DType) -> TensorType:
     scope = scope_of(shape) if symbolic[0] else None
     key = shape, dtype
     types = _TYPES if scope is None else scope.types
-    found = types.get(key)
-    if found is not None:
-        return found
+    cached = types.get(key)
+    if cached is not None:
+        return cached
     _check_size(shape, dtype)
     return types.setdefault(key, TensorType(tuple(map(int, shape)) if scope is None else shape, dtype))
 

@@ -18,10 +18,10 @@ def verify(graph: Graph) -> None:
     Raises:
         VerifyError: with the neighbourhood of the first node that is wrong.
     """
-    known: set[object] = set()
+    defined: set[object] = set()
     for position, node in enumerate(graph.nodes):
         problem = ""
-        if any(i not in known for i in node.inputs):
+        if any(i not in defined for i in node.inputs):
             problem = "an operand is not defined before it"
         else:
             try:
@@ -34,7 +34,7 @@ def verify(graph: Graph) -> None:
         if problem:
             around = "\n".join(map(repr, graph.nodes[max(0, position - 5) : position + 6]))
             raise VerifyError(f"{node!r}: {problem}; around it:\n{around}")
-        known.add(node)
+        defined.add(node)
     for out in graph.outputs:
-        if out not in known:
+        if out not in defined:
             raise VerifyError(f"the output {out!r} is not in the graph")

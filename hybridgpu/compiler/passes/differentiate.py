@@ -58,9 +58,9 @@ def differentiate(
     """
     again: set[Node] = set()
     while True:
-        made, changed = _differentiate(graph, kept, again, given, wanted, exact)
+        derivative, changed = _differentiate(graph, kept, again, given, wanted, exact)
         if not changed:
-            return made
+            return derivative
         again.update(changed)
 
 
@@ -105,23 +105,23 @@ def _differentiate(
     takes = tuple(k for k, a in enumerate(arguments) if a in needed)
     inputs = [arguments[k] for k in takes]
     used_state = [value[s] for s in states if value[s] in needed]
-    made = Graph(f"{graph.name}_backward", (*inputs, *used_state), tuple(results))
-    changed = _bits_changed([n for n in kept if n not in again], value, made, exact)
-    return Derivative(made, takes, tuple(gives), bool(used_state)), changed
+    backward = Graph(f"{graph.name}_backward", (*inputs, *used_state), tuple(results))
+    changed = _bits_changed([n for n in kept if n not in again], value, backward, exact)
+    return Derivative(backward, takes, tuple(gives), bool(used_state)), changed
 
 
-def _bits_changed(kept: Sequence[Node], value: dict[Node, Node], made: Graph, exact: bool) -> list[Node]:
-    """The extremes among what is kept that ``made`` compares with an operand that it computes again, in other bits."""
+def _bits_changed(kept: Sequence[Node], value: dict[Node, Node], backward: Graph, exact: bool) -> list[Node]:
+    """The extremes among what is kept that ``backward`` compares with an operand that it computes again, in other bits."""
     extremes = [n for n in kept if n.prim.name in EXTREMA]
     if not extremes:
         return []
-    pairs, change = comparisons(made), bits_may_change(exact)
-    found = []
+    pairs, change = comparisons(backward), bits_may_change(exact)
+    changed = []
     for node in extremes:
         operand = value_source(value[node.inputs[0]])
         if operand in pairs.get(value[node], ()) and change(operand):
-            found.append(node)
-    return found
+            changed.append(node)
+    return changed
 
 
 def _reverse_sweep(
@@ -132,16 +132,16 @@ def _reverse_sweep(
     for node in graph.nodes:
         if not depends.isdisjoint(node.inputs):
             depends.add(node)
-    found: dict[Node, Node] = {}
+    gradients: dict[Node, Node] = {}
 
     def add(node: Node, g: Node) -> None:
-        found[node] = b.add(found[node], g) if node in found else g
+        gradients[node] = b.add(gradients[node], g) if node in gradients else g
 
     for node, g in zip(graph.outputs, cotangents, strict=True):
         if g is not None and node in depends:
             add(node, g)
     for node in reversed(graph.nodes):
-        if node not in found or not node.inputs:
+        if node not in gradients or not node.inputs:
             continue
         vjp = node.prim.vjp
         if isinstance(vjp, str):
@@ -149,12 +149,12 @@ def _reverse_sweep(
             continue
         if node.prov is not None:
             b.prov = Provenance(f"_backward_{node.prov.op}", node.prov.name, node.prov.line)
-        parts = vjp(b, found[node], value[node], [value[i] for i in node.inputs], node.params)
+        parts = vjp(b, gradients[node], value[node], [value[i] for i in node.inputs], node.params)
         for operand, part in zip(node.inputs, parts, strict=True):
             if part is not None and operand in depends:
                 add(operand, part)
     b.prov = None
-    return {n: found[n] for n in wanted if n in found}
+    return {n: gradients[n] for n in wanted if n in gradients}
 
 
 def residuals(
@@ -216,8 +216,8 @@ def _reductions_of(output: Node, readers: Mapping[Node, Sequence[Node]]) -> set[
     """
     families = ("elementwise", "view", "reduce")
     first = [n for n in _reach(output, lambda n: readers.get(n, ())) if n.prim.family == "reduce"]
-    found = {m for n in first for m in _reach(n, lambda n: readers.get(n, ()), families)}
-    return {n for n in found if n.prim.family in families}
+    reached = {m for n in first for m in _reach(n, lambda n: readers.get(n, ()), families)}
+    return {n for n in reached if n.prim.family in families}
 
 
 def _recomputable_from_arguments(output: Node) -> bool:
@@ -230,30 +230,30 @@ def _reach(
     start: Node, following: Callable[[Node], Sequence[Node]], families: Collection[str] = ("elementwise", "view")
 ) -> list[Node]:
     """What follows ``start`` through nodes of some families, and where that ends."""
-    found, frontier = {start: None}, [start]
+    reached, frontier = {start: None}, [start]
     while frontier:
         n = frontier.pop()
         if n is start or n.prim.family in families:
-            new = [m for m in following(n) if m not in found]
-            found.update(dict.fromkeys(new))
+            new = [m for m in following(n) if m not in reached]
+            reached.update(dict.fromkeys(new))
             frontier += new
-    return list(found)
+    return list(reached)
 
 
 def _gathers_to_recompute(graph: Graph) -> set[Node]:
     """Rows that are looked up in arguments, and that no library reads: looking them up again takes no more than reading
     them where they were kept, and the forward pass need not write them.
     """
-    found = {n for n in graph.nodes if n.prim.name == "take" and n.inputs[0].prim.name == "input" and _long_rows(n)}
-    if not found:
-        return found
-    told: set[Node] = set()  # what follows from arguments elementwise, as positions do
+    gathers = {n for n in graph.nodes if n.prim.name == "take" and n.inputs[0].prim.name == "input" and _long_rows(n)}
+    if not gathers:
+        return gathers
+    recomputable: set[Node] = set()  # what follows from arguments elementwise, as positions do
     readers = graph.uses()
     for n in graph.nodes:
-        if n.prim.family in ("leaf", "view", "elementwise") and told.issuperset(n.inputs):
-            told.add(n)
+        if n.prim.family in ("leaf", "view", "elementwise") and recomputable.issuperset(n.inputs):
+            recomputable.add(n)
     outputs = set(graph.outputs)
-    return {n for n in found if n.inputs[1] in told and n not in outputs and _read_by_kernels(n, readers)}
+    return {n for n in gathers if n.inputs[1] in recomputable and n not in outputs and _read_by_kernels(n, readers)}
 
 
 def _long_rows(take: Node) -> bool:

@@ -90,10 +90,10 @@ def as_strided(node: Node) -> tuple[Node, list[Var], Expr] | None:
 
 def matrix_strides(operand: Node) -> tuple[int, int] | None:
     """Strides of the last two axes in memory, in elements; None where ``operand`` is no strided view."""
-    found = as_strided(operand)
-    if found is None:
+    strided = as_strided(operand)
+    if strided is None:
         return None
-    _, variables, offset = found
+    _, variables, offset = strided
     return offset.coefficient(variables[-2]), offset.coefficient(variables[-1])
 
 
@@ -106,10 +106,10 @@ def batch_channel_swapped(conv: Node, operand: Node) -> Node | None:
     """
     if conv.prim.name != "conv" or is_forward(conv.inputs[1].shape, conv.shape, conv.params) or operand.ndim < 3:
         return None
-    found = None if readable_without_copy(conv, 0, operand) else as_strided(operand)
-    if found is None or found[0].size != operand.size or found[2].const:
+    strided = None if readable_without_copy(conv, 0, operand) else as_strided(operand)
+    if strided is None or strided[0].size != operand.size or strided[2].const:
         return None
-    node, variables, offset = found
+    node, variables, offset = strided
     inner = [prod(operand.shape[k + 1 :]) for k in range(operand.ndim)]
     strides = [inner[1], operand.shape[0] * inner[1], *inner[2:]]
     fits = all(offset.coefficient(v) == s or v.extent == 1 for v, s in zip(variables, strides, strict=True))
@@ -267,12 +267,12 @@ def _copy(b: Builder, node: Node, again: int = 0) -> Node:
 
 def _dot_can_read(operand: Node, generated: bool) -> bool:
     """True if a dot can take ``operand`` as it is."""
-    found = as_strided(operand)
-    if found is None:
+    strided = as_strided(operand)
+    if strided is None:
         return False
     if generated:
         return True
-    return blas_layout(operand, found) is not None
+    return blas_layout(operand, strided) is not None
 
 
 def blas_layout(operand: Node, found: tuple[Node, list[Var], Expr]) -> bool | None:

@@ -63,22 +63,22 @@ class _FoldCandidate:
 def run(graph: Graph, ctx: PassContext) -> Graph:
     """The remainder of ``graph`` without what is worth keeping; where there is such, ``ctx.folding`` is the cut."""
     constant = constant_nodes(graph, ctx.folded_inputs)
-    kept: dict[Node, str] = {}
+    hoisted: dict[Node, str] = {}
     for use in _candidates(graph, constant, ctx.generates):
-        if use.node not in kept:
-            why = _why_hoist(use, kept, ctx.target)
+        if use.node not in hoisted:
+            why = _why_hoist(use, hoisted, ctx.target)
             if why:
-                kept[use.node] = why
-    if not kept:
+                hoisted[use.node] = why
+    if not hoisted:
         return graph
-    ctx.folding = _partition(graph, kept)
-    ctx.pinned_inputs |= {len(graph.inputs) + k for k in range(len(kept))}
+    ctx.folding = _partition(graph, hoisted)
+    ctx.pinned_inputs |= {len(graph.inputs) + k for k in range(len(hoisted))}
     return ctx.folding.remainder
 
 
 def _candidates(graph: Graph, constant: set[Node], generates: Callable[[Node], bool]) -> list[_FoldCandidate]:
     """Where the rest of the graph reads something constant, operands before what is computed from them."""
-    found: dict[Node, bool] = {}
+    candidates: dict[Node, bool] = {}
     for node in graph.nodes:
         if node in constant or not any(i in constant for i in node.inputs):
             continue
@@ -96,11 +96,11 @@ def _candidates(graph: Graph, constant: set[Node], generates: Callable[[Node], b
                 memory = view[0] if view is not None else strip_views(operand, RESHAPES)
             else:
                 memory = operand
-            found[memory] = found.get(memory, False) or stored
+            candidates[memory] = candidates.get(memory, False) or stored
     for node in graph.outputs:
         if node in constant:
-            found.setdefault(strip_views(node, SIMPLE_VIEWS), False)
-    return [_FoldCandidate(n, found[n]) for n in sorted(found, key=lambda n: n.index)]
+            candidates.setdefault(strip_views(node, SIMPLE_VIEWS), False)
+    return [_FoldCandidate(n, candidates[n]) for n in sorted(candidates, key=lambda n: n.index)]
 
 
 @dataclass
@@ -112,35 +112,35 @@ class _Cone:
     needs_kernel: bool = False
 
 
-def _cone(top: Node, kept: Collection[Node]) -> _Cone | None:
+def _cone(top: Node, hoisted: Collection[Node]) -> _Cone | None:
     """What computes ``top`` from inputs and from what is kept already; None if that is too much to look at."""
-    found, seen, stack = _Cone(), {top}, [(top, top.size)]
+    cone, seen, stack = _Cone(), {top}, [(top, top.size)]
     while stack:
         node, size = stack.pop()
         if len(seen) > _MAX_CONE_NODES:
             return None
-        if node.prim.name == "input" or (node is not top and node in kept):
-            found.bytes_read += size * node.dtype.size
+        if node.prim.name == "input" or (node is not top and node in hoisted):
+            cone.bytes_read += size * node.dtype.size
             continue
         if node.prim.family not in ("view", "leaf"):
-            found.operations += node_operations(node)
-            found.needs_kernel |= node.prim.family != "elementwise"
+            cone.operations += node_operations(node)
+            cone.needs_kernel |= node.prim.family != "elementwise"
         for i in node.inputs:
             if i not in seen:
                 seen.add(i)
                 # of an array that is seen through views, no more than what is seen
                 stack.append((i, min(size, i.size) if node.prim.family == "view" else i.size))
-    return found
+    return cone
 
 
-def _why_hoist(use: _FoldCandidate, kept: Collection[Node], target: Target) -> str:
+def _why_hoist(use: _FoldCandidate, hoisted: Collection[Node], target: Target) -> str:
     """Why a value is kept, '' if it is not worth its memory."""
     node = use.node
     if node.size == 0 or node.prim.name == "input":
         return ""
     if node.prim.name == "copy":  # simplify left those that are wanted in memory
         return str(node.params.get(FOLD_REASON, _STORED))
-    cone = _cone(node, kept)
+    cone = _cone(node, hoisted)
     if cone is None:
         return ""
     spared = seconds(target, cone.bytes_read - node.type.nbytes, cone.operations)
@@ -157,9 +157,9 @@ def _why_hoist(use: _FoldCandidate, kept: Collection[Node], target: Target) -> s
     return ""
 
 
-def _partition(graph: Graph, kept: dict[Node, str]) -> Folding:
+def _partition(graph: Graph, hoisted: dict[Node, str]) -> Folding:
     """The two graphs."""
-    values = sorted(kept, key=lambda n: n.index)
+    values = sorted(hoisted, key=lambda n: n.index)
     needed: set[Node] = set()
     stack = list(values)
     while stack:
@@ -169,42 +169,42 @@ def _partition(graph: Graph, kept: dict[Node, str]) -> Folding:
             stack += node.inputs
     takes = tuple(k for k, n in enumerate(graph.inputs) if n in needed)
     prelude = Builder(TABLE)
-    made = {graph.inputs[k]: prelude.input(graph.inputs[k].type, graph.inputs[k].params["name"]) for k in takes}
+    in_prelude = {graph.inputs[k]: prelude.input(graph.inputs[k].type, graph.inputs[k].params["name"]) for k in takes}
     for node in graph.nodes:
-        if node in needed and node not in made:
+        if node in needed and node not in in_prelude:
             prelude.prov = node.prov
-            made[node] = prelude.reapply(node, [made[i] for i in node.inputs])
+            in_prelude[node] = prelude.reapply(node, [in_prelude[i] for i in node.inputs])
     rest = Builder(TABLE)
     new = {n: rest.input(n.type, n.params["name"]) for n in graph.inputs}
     for k, node in enumerate(values):
         new[node] = rest.input(node.type, f"kept{k}")
-    wanted: set[Node] = set()
+    live: set[Node] = set()
     stack = list(graph.outputs)
     while stack:
         node = stack.pop()
-        if node not in wanted:
-            wanted.add(node)
-            if node not in kept:
+        if node not in live:
+            live.add(node)
+            if node not in hoisted:
                 stack += node.inputs
     for node in graph.nodes:
-        if node in wanted and node not in new:
+        if node in live and node not in new:
             rest.prov = node.prov
             new[node] = rest.reapply(node, [new[i] for i in node.inputs])
     return Folding(
-        prelude.finish([made[n] for n in values], f"{graph.name}_prelude"),
+        prelude.finish([in_prelude[n] for n in values], f"{graph.name}_prelude"),
         takes,
         rest.finish([new[o] for o in graph.outputs], graph.name),
-        tuple((_label(n, kept), kept[n], n.type.nbytes) for n in values),
+        tuple((_label(n, hoisted), hoisted[n], n.type.nbytes) for n in values),
     )
 
 
-def _label(top: Node, kept: Collection[Node]) -> str:
+def _label(top: Node, hoisted: Collection[Node]) -> str:
     """What computes a value, for people: the last few primitives, and the operator that they are part of."""
     names: list[str] = []
     stack, seen = [top], {top}
     while stack and len(seen) < _MAX_LABEL_NODES:
         node = stack.pop(0)
-        if node.prim.family != "leaf" and (node is top or node not in kept):
+        if node.prim.family != "leaf" and (node is top or node not in hoisted):
             names.append(node.prim.name)
             stack += [i for i in dict.fromkeys(node.inputs) if i not in seen]
             seen.update(node.inputs)

@@ -68,14 +68,14 @@ def _is_fold_sum(node: Node) -> bool:
     return small and set(node.params["axes"]) == set(range(n)) and node.size > 0
 
 
-def _at_offset_once(b: Builder, x: Node, k: tuple[int, ...], known: dict[tuple[Node, tuple[int, ...]], Node]) -> Node:
+def _at_offset_once(b: Builder, x: Node, k: tuple[int, ...], cache: dict[tuple[Node, tuple[int, ...]], Node]) -> Node:
     """The elements of windows at offset ``k``, computed once for this offset alone."""
-    if (x, k) not in known:
-        known[x, k] = _at_offset(b, x, k, known)
-    return known[x, k]
+    if (x, k) not in cache:
+        cache[x, k] = _at_offset(b, x, k, cache)
+    return cache[x, k]
 
 
-def _at_offset(b: Builder, x: Node, k: tuple[int, ...], known: dict[tuple[Node, tuple[int, ...]], Node]) -> Node:
+def _at_offset(b: Builder, x: Node, k: tuple[int, ...], cache: dict[tuple[Node, tuple[int, ...]], Node]) -> Node:
     n, rest = len(k), x.shape[len(k) :]
     if x.prim.name == "full":
         return b.full(rest, x.params["value"], x.dtype)
@@ -84,7 +84,7 @@ def _at_offset(b: Builder, x: Node, k: tuple[int, ...], known: dict[tuple[Node, 
     if x.prim.family == "elementwise" and NO_RECOMPUTE not in x.params:
         # choices are cheap, and arrays of them many
         together = {ALWAYS_RECOMPUTE: True} if x.dtype is bool_ else {}
-        return b.apply(x.prim, [_at_offset_once(b, i, k, known) for i in x.inputs], {**x.params, **together})
+        return b.apply(x.prim, [_at_offset_once(b, i, k, cache) for i in x.inputs], {**x.params, **together})
     if x.prim.name == "broadcast" and set(x.inputs[0].shape[:n]) == {1}:
         inner = x.inputs[0]
         return b.broadcast(b.reshape(inner, inner.shape[n:]), rest)
@@ -98,7 +98,7 @@ def _unrolled_fold(b: Builder, node: Node, x: Node, begin: Sequence[int], shape:
     stride, dilate, n = p["stride"], p["dilate"], len(p["extent"])
     kernel, positions = x.shape[:n], x.shape[x.ndim - n :]
     first, extent = begin[node.ndim - n :], shape[len(shape) - n :]
-    known: dict[tuple[Node, tuple[int, ...]], Node] = {}
+    cache: dict[tuple[Node, tuple[int, ...]], Node] = {}
     lead = tuple(slice(c, c + d) for c, d in zip(begin[: node.ndim - n], shape, strict=False))
     count = tuple(-(-d // s) for d, s in zip(extent, stride, strict=True))
 
@@ -114,7 +114,7 @@ def _unrolled_fold(b: Builder, node: Node, x: Node, begin: Sequence[int], shape:
             stop = [min(t, q + a) for t, q, a in zip(positions, count, shift, strict=True)]
             if any(e <= c for c, e in zip(start, stop, strict=True)):
                 continue
-            part = _at_offset_once(b, x, k, known)
+            part = _at_offset_once(b, x, k, cache)
             part = b.slice(part, (*(c.start for c in lead), *start), (*(c.stop for c in lead), *stop))
             low = [max(0, -a) for a in shift]
             high = [q - o - e + c for q, o, c, e in zip(count, low, start, stop, strict=True)]

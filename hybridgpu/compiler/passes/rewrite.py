@@ -24,6 +24,6 @@ def rewrite(graph: Graph, rule: Callable[[Builder, Node, dict[Node, Node]], Node
         if node in new:
             continue
         b.prov = node.prov
-        made = rule(b, node, new)
-        new[node] = b.reapply(node, [new[i] for i in node.inputs]) if made is None else made
+        replacement = rule(b, node, new)
+        new[node] = b.reapply(node, [new[i] for i in node.inputs]) if replacement is None else replacement
     return b.finish([new[o] for o in graph.outputs], graph.name)

@@ -59,8 +59,8 @@ def is_forward(w: Sequence[int], out: Sequence[int], params: Params) -> bool:
 def _infer_affine(types: Sequence[TensorType], params: Params) -> TensorType:
     out = _infer(types[:2], params)
     bias, *residual = types[2:]
-    wanted = [out] if params["residual"] else []
-    if bias.shape != out.shape[1:2] or bias.dtype is not out.dtype or residual != wanted:
+    expected = [out] if params["residual"] else []
+    if bias.shape != out.shape[1:2] or bias.dtype is not out.dtype or residual != expected:
         raise TypeError(f"conv_bias_act adds {types[2:]!r} to {out!r}")
     return out
 
@@ -324,10 +324,10 @@ def _spread(xp: Any, x: Any, w: Any, y: Any, dilate: Sequence[int]) -> None:
 
 
 def _positions(shape: Sequence[int]) -> list[tuple[int, ...]]:
-    found: list[tuple[int, ...]] = [()]
+    positions: list[tuple[int, ...]] = [()]
     for d in shape:
-        found = [(*p, k) for p in found for k in range(d)]
-    return found
+        positions = [(*p, k) for p in positions for k in range(d)]
+    return positions
 
 
 def _product(xp: Any, windows: Any, w: Any, y: Any, spatial: Sequence[int], kernel: Sequence[int]) -> None:

@@ -58,9 +58,9 @@ def _suppress(
         area = np.where((extents < 0).any(axis=1), 0, area)
     # those that nothing has removed yet; by columns, since a pass over them is all the time that this takes
     number, corners = np.arange(len(boxes)), np.ascontiguousarray(boxes.T)
-    kept: list[int] = []
-    while len(number) and (most is None or len(kept) < most):
-        kept.append(int(number[0]))
+    survivors: list[int] = []
+    while len(number) and (most is None or len(survivors) < most):
+        survivors.append(int(number[0]))
         left, top, right, bottom = corners[:, :1]
         width = np.minimum(right, corners[2, 1:]) - np.maximum(left, corners[0, 1:]) + extra
         height = np.minimum(bottom, corners[3, 1:]) - np.maximum(top, corners[1, 1:]) + extra
@@ -75,7 +75,7 @@ def _suppress(
         else:
             number, corners, area = number[1:][stay], corners[:, 1:][:, stay], area[1:][stay]
             kinds = kinds if kinds is None else kinds[1:][stay]
-    return kept
+    return survivors
 
 
 # -- non-maximum suppression: positions of the rows that stay, -1 behind them
@@ -95,16 +95,16 @@ def _order(arrays: Sequence[Any], params: Params, out: TensorType) -> Any:
         valid = scores > params["valid"]
         if classes is not None:
             valid &= classes != params["background"]
-        found = np.flatnonzero(valid)
-        found = found[np.argsort(-scores[found], kind="stable")][: params["most"]]
-        boxes = rows[found, at : at + 4]
+        candidates = np.flatnonzero(valid)
+        candidates = candidates[np.argsort(-scores[candidates], kind="stable")][: params["most"]]
+        boxes = rows[candidates, at : at + 4]
         if params["centred"]:
             half = boxes[:, 2:] / 2
             boxes = np.concatenate([boxes[:, :2] - half, boxes[:, :2] + half], axis=1)
-        kinds = None if classes is None or params["force"] else classes[found].astype(int)
+        kinds = None if classes is None or params["force"] else classes[candidates].astype(int)
 
-        kept = found[_suppress(boxes, lambda overlap: overlap > params["threshold"], kinds, guard=True)]
-        y[b, : len(kept)] = kept
+        survivors = candidates[_suppress(boxes, lambda overlap: overlap > params["threshold"], kinds, guard=True)]
+        y[b, : len(survivors)] = survivors
     return y
 
 
@@ -165,14 +165,14 @@ def _anchors_of_one(matrix: Any, background: Any, params: Params) -> Any:
         y[y == IGNORED] = NEGATIVE
         return y
     positive = int((y >= 0).sum())
-    wanted = min(int(positive * params["ratio"]), len(y) - positive)
+    negatives = min(int(positive * params["ratio"]), len(y) - positive)
     easy = np.flatnonzero((y == IGNORED) & (best < params["mining"]))
-    if wanted > len(easy):
+    if negatives > len(easy):
         raise MXNetError(
-            f"Check failed: temp.size() >= num_negative ({len(easy)} vs. {wanted}) : too few anchors overlap less than "
+            f"Check failed: temp.size() >= num_negative ({len(easy)} vs. {negatives}) : too few anchors overlap less than "
             "negative_mining_thresh"
         )
-    y[easy[np.argsort(background[easy], kind="stable")][:wanted]] = NEGATIVE
+    y[easy[np.argsort(background[easy], kind="stable")][:negatives]] = NEGATIVE
     return y
 
 
@@ -183,18 +183,20 @@ def _detections(arrays: Sequence[Any], params: Params, out: TensorType) -> Any:
     rows, threshold, most = _wide(arrays[0]), params["threshold"], params["most"]
     y = np.full(out.shape, -1, rows.dtype)
     for b, sample in enumerate(rows):
-        found = sample[sample[:, 0] >= 0]
-        y[b, : len(found)] = found
-        if not len(found) or not 0 < threshold <= 1:
+        detected = sample[sample[:, 0] >= 0]
+        y[b, : len(detected)] = detected
+        if not len(detected) or not 0 < threshold <= 1:
             continue
-        part = found[np.argsort(-found[:, 1], kind="stable")]
+        part = detected[np.argsort(-detected[:, 1], kind="stable")]
         if 0 < most < len(part):
             y[b, most : len(part), 0] = -1
             part = part[:most]
 
-        kept = _suppress(part[:, 2:], lambda overlap: overlap >= threshold, None if params["force"] else part[:, 0])
+        survivors = _suppress(
+            part[:, 2:], lambda overlap: overlap >= threshold, None if params["force"] else part[:, 0]
+        )
         y[b, : len(part)] = part
-        y[b, np.setdiff1d(np.arange(len(part)), kept), 0] = -1
+        y[b, np.setdiff1d(np.arange(len(part)), survivors), 0] = -1
     return y
 
 
@@ -207,14 +209,14 @@ def _infer_proposals(types: Sequence[TensorType], params: Params) -> TensorType:
 
 def _windows(stride: int, ratios: Sequence[float], scales: Sequence[float]) -> Any:
     """Boxes of every ratio and scale around the first cell of a grid, in whole pixels."""
-    found = []
+    boxes = []
     centre = (stride - 1) / 2
     for ratio in ratios:
         base = np.floor(np.sqrt(np.floor(stride * stride / ratio)) + 0.5)
         for scale in scales:
             size = np.array([base, np.floor(base * ratio + 0.5)]) * scale
-            found.append([*(centre - (size - 1) / 2), *(centre + (size - 1) / 2)])
-    return np.array(found, np.float32)
+            boxes.append([*(centre - (size - 1) / 2), *(centre + (size - 1) / 2)])
+    return np.array(boxes, np.float32)
 
 
 def _proposals(arrays: Sequence[Any], params: Params, out: TensorType) -> Any:
@@ -249,8 +251,8 @@ def _proposals(arrays: Sequence[Any], params: Params, out: TensorType) -> Any:
         order = order[:before]
         best, best_scores = boxes[order], score[order]
 
-        kept = _suppress(best, lambda overlap: overlap > params["threshold"], most=min(after, len(order)), extra=1)
-        chosen = np.resize(kept, after)  # too few are repeated
+        survivors = _suppress(best, lambda overlap: overlap > params["threshold"], most=min(after, len(order)), extra=1)
+        chosen = np.resize(survivors, after)  # too few are repeated
         y[b * after : (b + 1) * after, 0] = b
         y[b * after : (b + 1) * after, 1:5] = best[chosen]
         y[b * after : (b + 1) * after, 5] = best_scores[chosen]

@@ -38,11 +38,11 @@ class _Source:
         self._xp, self._state, self._stream = xp, state, stream
 
     def uniform(self, at: Any) -> Any:
-        xp, found = self._xp, []
+        xp, parts = self._xp, []
         for _ in range(2):
-            found.append(words(xp, self._state, at, self._stream).astype(xp.float64))
+            parts.append(words(xp, self._state, at, self._stream).astype(xp.float64))
             self._stream = (self._stream + _ROUND) & 0xFFFFFFFF
-        high, low = found
+        high, low = parts
         return (xp.floor(high / 32) * 2.0**26 + xp.floor(low / 64) + 0.5) * 2.0**-53
 
 
@@ -50,8 +50,8 @@ def _elements(sample: Callable[[Any, _Source, Any, Any], Any]) -> Callable[..., 
     """A primitive's evaluation from ``sample(xp, source, numbers of elements, parameters)`` in float64."""
 
     def run(xp: Any, inputs: Sequence[Any], params: Params, out: TensorType) -> Any:
-        state, given = inputs
-        flat = xp.broadcast_to(given, out.shape).astype(xp.float64).reshape(-1)
+        state, parameters = inputs
+        flat = xp.broadcast_to(parameters, out.shape).astype(xp.float64).reshape(-1)
         at = xp.arange(out.size, dtype=xp.uint64)
         y = sample(xp, _Source(xp, state, params["stream"]), at, flat)
         return y.reshape(out.shape).astype(out.dtype.np)

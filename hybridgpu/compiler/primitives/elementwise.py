@@ -359,10 +359,10 @@ for _name, _np in (("isnan", "isnan"), ("isinf", "isinf"), ("isfinite", "isfinit
 
 def _infer_select(types: Sequence[TensorType], params: Params) -> TensorType:
     condition, x0, x1 = types
-    found = joint_type(x0, x1)
-    if condition.dtype is not bool_ or found is None or condition.shape != x0.shape:
+    joint = joint_type(x0, x1)
+    if condition.dtype is not bool_ or joint is None or condition.shape != x0.shape:
         raise TypeError(f"select wants a bool and two equal types, not {condition!r}, {x0!r}, {x1!r}")
-    return found
+    return joint
 
 
 def _vjp_select(b: Builder, g: Node, y: Node, inputs: Sequence[Node], params: Params) -> Sequence[Node | None]:

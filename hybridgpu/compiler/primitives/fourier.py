@@ -27,8 +27,8 @@ def _infer_back(types: Sequence[TensorType], params: Params) -> TensorType:
 
 
 def _evaluate(xp: Any, inputs: Sequence[Any], params: Params, out: TensorType) -> Any:
-    found = xp.fft.fft(inputs[0].astype(xp.float64)) if out.size else inputs[0].astype(xp.complex128)
-    return xp.stack([found.real, found.imag], axis=-1).reshape(out.shape).astype(out.dtype.np)
+    spectrum = xp.fft.fft(inputs[0].astype(xp.float64)) if out.size else inputs[0].astype(xp.complex128)
+    return xp.stack([spectrum.real, spectrum.imag], axis=-1).reshape(out.shape).astype(out.dtype.np)
 
 
 def _evaluate_back(xp: Any, inputs: Sequence[Any], params: Params, out: TensorType) -> Any:

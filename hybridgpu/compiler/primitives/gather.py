@@ -26,9 +26,9 @@ def _infer_take(types: Sequence[TensorType], params: Params) -> TensorType:
     data, at, axis = types[0], types[1], params["axis"]
     if not at.dtype.is_integer or not 0 <= axis < data.ndim:
         raise TypeError(f"take of {data!r} along {axis} by {at!r}")
-    made = tensor_type((*data.shape[:axis], *at.shape, *data.shape[axis + 1 :]), data.dtype)
-    need_entries(data.shape[axis], made.size)
-    return made
+    result = tensor_type((*data.shape[:axis], *at.shape, *data.shape[axis + 1 :]), data.dtype)
+    need_entries(data.shape[axis], result.size)
+    return result
 
 
 def _infer_take_along(types: Sequence[TensorType], params: Params) -> TensorType:

@@ -83,9 +83,9 @@ def _evaluate(xp: Any, inputs: Sequence[Any], params: Params, out: TensorType) -
     p = _Process(xp, inputs)
     y = xp.zeros(out.shape, out.dtype.np)
     for at, since, decay in p.points():
-        held = p.alpha[at] * p.state[at]
-        rate = p.mu[at] + held * p.beta[at] * decay
-        y[at[0], 0] += xp.log(rate) - p.mu[at] * since - held * (1 - decay)
+        excitation = p.alpha[at] * p.state[at]
+        rate = p.mu[at] + excitation * p.beta[at] * decay
+        y[at[0], 0] += xp.log(rate) - p.mu[at] * since - excitation * (1 - decay)
     since, decay = p.rest()
     y[:, 0] -= (p.mu * since + p.alpha * p.state * (1 - decay)).sum(axis=1)
     y[:, 1:] = decay * p.state

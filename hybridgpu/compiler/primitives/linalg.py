@@ -143,8 +143,8 @@ def _lower_solve(xp: Any, a: Any, x: Any) -> Any:
         return xp.concatenate([top, _lower_solve(xp, a[..., half:, half:], rest)], axis=-2)
     y = xp.empty_like(x)
     for k in range(n):
-        known = xp.matmul(a[..., k : k + 1, :k], y[..., :k, :]) if k else 0
-        y[..., k : k + 1, :] = (x[..., k : k + 1, :] - known) / a[..., k : k + 1, k : k + 1]
+        solved_part = xp.matmul(a[..., k : k + 1, :k], y[..., :k, :]) if k else 0
+        y[..., k : k + 1, :] = (x[..., k : k + 1, :] - solved_part) / a[..., k : k + 1, k : k + 1]
     return y
 
 

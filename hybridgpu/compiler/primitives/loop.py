@@ -38,20 +38,20 @@ def _interpreter(body: Graph, xp: Any, wide: bool) -> Any:
     """What runs a body on arrays of ``xp``."""
     from ..reference import Interpreter
 
-    made = _RUNS.setdefault(body, {})
+    interpreters = _RUNS.setdefault(body, {})
     key = (id(xp), wide)
-    if key not in made:
-        made[key] = Interpreter(BODY_PASSES["simplify"]()(body), xp, wide)
-    return made[key]
+    if key not in interpreters:
+        interpreters[key] = Interpreter(BODY_PASSES["simplify"]()(body), xp, wide)
+    return interpreters[key]
 
 
 def _derivative(body: Graph, kept: tuple[int, ...], given: tuple[bool, ...], wanted: tuple[bool, ...]) -> Any:
     """The derivative of a step; ``kept`` are the positions of the outputs that it may read."""
-    made = _RUNS.setdefault(body, {})
+    derivatives = _RUNS.setdefault(body, {})
     key = (kept, given, wanted)
-    if key not in made:
-        made[key] = BODY_PASSES["differentiate"]()(body, [body.outputs[k] for k in kept], given, wanted)
-    return made[key]
+    if key not in derivatives:
+        derivatives[key] = BODY_PASSES["differentiate"]()(body, [body.outputs[k] for k in kept], given, wanted)
+    return derivatives[key]
 
 
 def _types(nodes: Sequence[Node]) -> list[TensorType]:
@@ -141,7 +141,7 @@ def loop(
         ]
     operands = [*data, *states, *captured]
     n, m, first = len(data), len(states), len(outputs) - len(states)
-    found: dict[int, Node] = {}
+    results: dict[int, Node] = {}
     for short in dict.fromkeys(t.dtype.short for t in outputs):
         # what results of other types alone need is left out
         kept, used = _needed(body, first, n, short, guard)
@@ -162,22 +162,22 @@ def loop(
         }
         node = b.apply(b.primitive("loop"), [operands[k] for k in used], params)
         parts = _parts(b, node, [outputs[k] for k in kept], params)
-        found.update({kept[k]: part for k, part in parts.items()})
-    return [found[k] for k in range(len(outputs))]
+        results.update({kept[k]: part for k, part in parts.items()})
+    return [results[k] for k in range(len(outputs))]
 
 
 def _needed(body: Graph, first: int, n: int, short: str, guard: int) -> tuple[list[int], list[int]]:
     """The outputs (results of a type, and states that they depend on) and the inputs that these use."""
-    kept = {k for k, o in enumerate(body.outputs) if o.dtype.short == short}
+    needed = {k for k, o in enumerate(body.outputs) if o.dtype.short == short}
     m = len(body.outputs) - first
     while True:
-        inner = set(reachable([body.outputs[k] for k in kept]))
+        inner = set(reachable([body.outputs[k] for k in needed]))
         used = {k for k, i in enumerate(body.inputs) if i in inner or k == guard}
-        used |= {k - first + n for k in kept if k >= first}
+        used |= {k - first + n for k in needed if k >= first}
         states = {k - n + first for k in used if n <= k < n + m}
-        if states <= kept:
-            return sorted(kept), sorted(used)
-        kept |= states
+        if states <= needed:
+            return sorted(needed), sorted(used)
+        needed |= states
 
 
 def _parts(b: Builder, node: Node, outputs: Sequence[TensorType], params: Params) -> dict[int, Node]:
@@ -226,8 +226,8 @@ def run_loop(
     data, states, captured = list(operands[:n]), list(operands[n : n + m]), list(operands[n + m :])
     first = len(outputs) - m
     parts = {p.position: p for p in layout(outputs, params)}
-    kept = {k: packed[p.begin : p.end].reshape(p.shape) for k, p in parts.items()}
-    stacks = {k: kept[k] for k, p in parts.items() if p.stacked}
+    arrays = {k: packed[p.begin : p.end].reshape(p.shape) for k, p in parts.items()}
+    stacks = {k: arrays[k] for k, p in parts.items() if p.stacked}
     # what is not stacked is written to one of two arrays, so that the old value can be read meanwhile
     spare: dict[int, list[Any]] = {}
     for k, out in enumerate(outputs):
@@ -254,7 +254,7 @@ def run_loop(
         states = targets[first:]
     for k, p in parts.items():
         if not p.stacked:
-            kept[k][...] = states[k - first]
+            arrays[k][...] = states[k - first]
 
 
 def _evaluate(xp: Any, inputs: Sequence[Any], params: Params, out: TensorType) -> Any:
@@ -276,14 +276,14 @@ def _evaluate(xp: Any, inputs: Sequence[Any], params: Params, out: TensorType) -
 
 def _summands(x: Node) -> list[Node]:
     """The operands of a tree of additions."""
-    found, stack = [], [x]
+    terms, stack = [], [x]
     while stack:
         node = stack.pop()
         if node.prim.name == "add":
             stack += reversed(node.inputs)
         elif node.prim.name != "full" or node.params["value"] != 0:
-            found.append(node)
-    return found
+            terms.append(node)
+    return terms
 
 
 def _sum(b: Builder, parts: Sequence[Node]) -> Node:
@@ -361,14 +361,14 @@ class _Reverse:
         kept = tuple(sorted(self.values))
         given = tuple(k in self.cotangents if k < self.first else t.dtype.is_float for k, t in enumerate(self.outputs))
         wanted = tuple(t.dtype.is_float for t in types)
-        made = _derivative(self.body, kept, given, wanted)
-        known = self._arguments(kept, given)
-        results = inline(self.step, made.graph, [known(k) for k in made.input_positions])
-        part = [None if k is None else results[k] for k in made.output_positions]
+        derivative = _derivative(self.body, kept, given, wanted)
+        argument = self._arguments(kept, given)
+        results = inline(self.step, derivative.graph, [argument(k) for k in derivative.input_positions])
+        part = [None if k is None else results[k] for k in derivative.output_positions]
         table = iter(part)
-        found = [next(table) if w else None for w in wanted]
+        step_gradients = [next(table) if w else None for w in wanted]
 
-        carry, deferred = self._collect(found)
+        carry, deferred = self._collect(step_gradients)
         guard = self._guard()
         order = [*self.data, *self.states, *self.captured]
         outs = self._emitted
@@ -392,7 +392,7 @@ class _Reverse:
         stacks = dict(zip(outs, gone, strict=False))
         last = gone[len(outs) :]
         answer: list[Node | None] = [None] * len(types)
-        for k, x in enumerate(found[: self.n]):
+        for k, x in enumerate(step_gradients[: self.n]):
             answer[k] = None if x is None else stacks[x]
         for (k, _), value in zip(carry, last, strict=True):
             answer[k] = value
@@ -416,8 +416,8 @@ class _Reverse:
                 value[node] = inner.reapply(node, [value[i] for i in node.inputs])
         body = Graph("guarded", (flag, *old, *rest), tuple(value[r] for r in results))
         first = step.reshape(guard, (1, *guard.shape))
-        found = loop(step, body, [first], before, others, length=1, stacked=(False,) * len(before), guard=0)
-        return [step.reshape(y, y.shape[1:]) for y in found[:count]] + found[count:]
+        guarded = loop(step, body, [first], before, others, length=1, stacked=(False,) * len(before), guard=0)
+        return [step.reshape(y, y.shape[1:]) for y in guarded[:count]] + guarded[count:]
 
     # -- inputs of the step
 
@@ -466,9 +466,9 @@ class _Reverse:
 
     def _input(self, where: list[tuple[Node, Node]], type: TensorType, operand: Node) -> Node:
         if where is not self.states:
-            for known, o in where:
+            for inner, o in where:
                 if o is operand:
-                    return known
+                    return inner
         node = self.step.input(type, f"in{len(self.step.inputs)}")
         where.append((node, operand))
         return node
@@ -499,22 +499,24 @@ class _Reverse:
 
     # -- results of the step
 
-    def _collect(self, found: list[Node | None]) -> tuple[list[tuple[int, Node]], dict[int, Callable[..., Node]]]:
+    def _collect(
+        self, step_gradients: list[Node | None]
+    ) -> tuple[list[tuple[int, Node]], dict[int, Callable[..., Node]]]:
         """New states of the reverse loop as (operand, node), and how deferred sums are computed."""
         step, n, m = self.step, self.n, self.m
         self._emitted: list[Node] = []
-        for x in found[:n]:
+        for x in step_gradients[:n]:
             if x is not None:
                 self._emit(x)
         carry: list[tuple[int, Node]] = []
         for j in range(m):
             if j in self.carried:
-                x = found[n + j]
+                x = step_gradients[n + j]
                 t = self.types[n + j]
                 carry.append((n + j, step.full(t.shape, 0, t.dtype) if x is None else x))
         deferred: dict[int, Callable[..., Node]] = {}
         for k in range(n + m, len(self.types)):
-            x = found[k]
+            x = step_gradients[k]
             if x is None:
                 continue
             rule = self._defer(x)

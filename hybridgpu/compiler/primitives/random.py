@@ -92,16 +92,16 @@ def _small_words(state: Any, stream: int, count: int) -> Any:
     loop, the next ones are made together, since each word depends on its own numbers alone."""
     k0, k1, call, high = state.tolist()
     key = k0, k1, high, stream, count
-    known = _calls.get(key)
+    calls = _calls.get(key)
     step = 0
-    if known is not None:
-        if known.table is not None:
-            row, between = divmod(call - known.first, known.step)
-            if not between and 0 <= row < len(known.table):
-                return known.table[row].copy()
-        step = call - known.last
+    if calls is not None:
+        if calls.table is not None:
+            row, between = divmod(call - calls.first, calls.step)
+            if not between and 0 <= row < len(calls.table):
+                return calls.table[row].copy()
+        step = call - calls.last
         rows = min(_TABLE // max(count, 1), _MOST_CALLS)
-        if 0 < step == known.step and call + step * rows <= 0xFFFFFFFF:
+        if 0 < step == calls.step and call + step * rows <= 0xFFFFFFFF:
             numbers = np.repeat(np.arange(call, call + step * rows, step, dtype=np.uint64), count)
             i = np.tile(np.arange(count, dtype=np.uint64), rows)
             table = philox(np, (i, stream & 0xFFFFFFFF, numbers, high), (k0, k1)).reshape(rows, count)
@@ -119,11 +119,11 @@ def _evaluate(xp: Any, inputs: Sequence[Any], params: Params, out: TensorType) -
         return _small_words(state, stream, out.size).reshape(out.shape)
     if xp is not np:
         return words(xp, state, xp.arange(out.size, dtype=xp.uint64), stream).reshape(out.shape)
-    found = np.empty(out.size, np.uint32)
+    values = np.empty(out.size, np.uint32)
     for at in range(0, out.size, _CHUNK):
-        part = found[at : at + _CHUNK]
+        part = values[at : at + _CHUNK]
         part[...] = words(np, state, np.arange(at, at + part.size, dtype=np.uint64), stream)
-    return found.reshape(out.shape)
+    return values.reshape(out.shape)
 
 
 ROWS = [

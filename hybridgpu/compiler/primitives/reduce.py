@@ -25,8 +25,8 @@ def _infer(types: Sequence[TensorType], params: Params) -> TensorType:
 
 
 def _infer_total(types: Sequence[TensorType], params: Params) -> TensorType:
-    found = _infer(types, params)
-    return tensor_type(found.shape, f32) if found.dtype.is_half else found
+    inferred = _infer(types, params)
+    return tensor_type(inferred.shape, f32) if inferred.dtype.is_half else inferred
 
 
 def _infer_arg(types: Sequence[TensorType], params: Params) -> TensorType:
@@ -35,8 +35,8 @@ def _infer_arg(types: Sequence[TensorType], params: Params) -> TensorType:
 
 def _keep(b: Builder, x: Node, y: Node, axes: Sequence[int]) -> Node:
     """Broadcast a reduced value back over the reduced axes."""
-    kept = tuple(1 if i in axes else d for i, d in enumerate(x.shape))
-    return b.broadcast(b.reshape(y, kept), x.shape)
+    keepdims_shape = tuple(1 if i in axes else d for i, d in enumerate(x.shape))
+    return b.broadcast(b.reshape(y, keepdims_shape), x.shape)
 
 
 _PLANES = 32  #: elements of leading axes, at most, of which the planes are combined one by one

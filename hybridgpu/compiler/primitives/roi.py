@@ -89,8 +89,8 @@ def _argmax(xp: Any, inputs: Sequence[Any], params: Params, out: TensorType) -> 
 
 def _weights(start: Any, end: Any, count: int, extent: int, params: Params) -> Any:
     """(R, count, extent): how much each element along an axis contributes to each bin; NaN in regions without end."""
-    known = np.isfinite(start) & np.isfinite(end)
-    start, end = (np.where(known, x, 0) for x in (start, end))
+    finite = np.isfinite(start) & np.isfinite(end)
+    start, end = (np.where(finite, x, 0) for x in (start, end))
     length = end - start
     if not params["aligned"]:
         length = np.maximum(length, 1)
@@ -112,7 +112,7 @@ def _weights(start: Any, end: Any, count: int, extent: int, params: Params) -> A
     scale = live / samples
     np.add.at(weights, (region, bin_, low), (1 - part) * scale)
     np.add.at(weights, (region, bin_, np.minimum(low + 1, extent - 1)), part * scale)
-    weights[~known] = np.nan
+    weights[~finite] = np.nan
     return weights
 
 

@@ -48,8 +48,8 @@ class Choice:
         """Names and values of what was decided: the plain form that programs store and reports show."""
         names = [f.name for f in fields(self)]
         general = len(fields(Choice))
-        found = {name: getattr(self, name) for name in (*names[general:], *names[:general])}
-        return {name: value for name, value in found.items() if value is not None and value != ""}
+        decided = {name: getattr(self, name) for name in (*names[general:], *names[:general])}
+        return {name: value for name, value in decided.items() if value is not None and value != ""}
 
 
 @dataclass(frozen=True, kw_only=True)

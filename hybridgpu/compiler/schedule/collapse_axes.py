@@ -55,14 +55,14 @@ def _split(program: ScalarProgram) -> None:
 
 
 def _find_split(e: Expr) -> tuple[Var, int] | None:
-    found = split_point(e)
-    if found:
-        return found
+    split = split_point(e)
+    if split:
+        return split
     for atom, _ in e.terms:
         if isinstance(atom, (Quotient, Remainder)):
-            found = _find_split(atom.expr)
-            if found:
-                return found
+            split = _find_split(atom.expr)
+            if split:
+                return split
     return None
 
 
@@ -82,9 +82,9 @@ def _collapsed(program: ScalarProgram, variables: list[Var]) -> list[Var]:
         points = nominal(prod(v.extent for v in variables[k:]))
         few = not program.reduced and len(tests) <= MAX_CONDITIONS and points >= MIN_SPLIT_EXTENT * (2 * len(tests) + 1)
         moved = _shifted_row_loads(program, outer, inner) if tests and few else {}
-        found = {moved.get(s, s.offset) for s in program.scalars if s.op == "load"}
-        found = found.union(e for e in program.expressions() if e not in {s.offset for s in moved})
-        if all(can_collapse(e, outer, inner) or (few and e in tests) for e in found if e is not None):
+        offsets = {moved.get(s, s.offset) for s in program.scalars if s.op == "load"}
+        offsets = offsets.union(e for e in program.expressions() if e not in {s.offset for s in moved})
+        if all(can_collapse(e, outer, inner) or (few and e in tests) for e in offsets if e is not None):
             for s, e in moved.items():
                 s.offset = e
             one = Var(f"{outer.name}{inner.name}", outer.extent * inner.extent)
@@ -99,13 +99,13 @@ def _collapsed(program: ScalarProgram, variables: list[Var]) -> list[Var]:
 
 def _shifted_row_loads(program: ScalarProgram, outer: Var, inner: Var) -> dict[Scalar, Expr]:
     """Loads of a lone row that happen at one value of ``outer`` -> an offset that grows with it as others do."""
-    found = {}
+    shifted = {}
     for s in program.scalars:
         if s.op == "load" and s.offset is not None and not s.offset.coefficient(outer):
             for expr, bound in s.conditions:
                 if bound == 1 and expr.terms == ((outer, 1),):
-                    found[s] = s.offset + expr * (s.offset.coefficient(inner) * inner.extent)
-    return found
+                    shifted[s] = s.offset + expr * (s.offset.coefficient(inner) * inner.extent)
+    return shifted
 
 
 def can_collapse(e: Expr, outer: Var, inner: Var) -> bool:

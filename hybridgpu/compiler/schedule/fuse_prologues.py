@@ -130,18 +130,18 @@ def _refusal(
             if any(index for index in g.reads[n]):
                 return "already-stored", f"{label(n)} is in memory anyway, for what follows the product"
     # what it takes to store and read back, and to compute as it is loaded
-    kept, joined = separate_launch_seconds(target), 0.0
+    separate, joined = separate_launch_seconds(target), 0.0
     dearest = _PrologueCost(0.0, "", "")
     for n in stored:
         members, read = producer.backward_slice(n)
-        kept += seconds(target, nominal(n.type.nbytes)) + _computing_seconds(members, read, nominal(n.size), target)
+        separate += seconds(target, nominal(n.type.nbytes)) + _computing_seconds(members, read, nominal(n.size), target)
     together: dict[Group, tuple[set[Node], set[Node]]] = {}
     for use in uses:
         members, read = producer.backward_slice(use.node)
         # both operands of a product may be computed as it loads them
-        held, arrays = together.get(use.reader, ({*use.reader.members}, {*use.reader.reads}))
-        together[use.reader] = held, arrays = held.union(members), arrays.union(read)
-        if len(held) > target.max_nodes:
+        all_members, arrays = together.get(use.reader, ({*use.reader.members}, {*use.reader.reads}))
+        together[use.reader] = all_members, arrays = all_members.union(members), arrays.union(read)
+        if len(all_members) > target.max_nodes:
             return "size", "together the kernels would hold too many operations"
         if len(arrays) > target.max_arguments:
             return "arguments", f"together the kernels would read more than {target.max_arguments} arrays"
@@ -150,10 +150,10 @@ def _refusal(
         price = _prologue_cost(producer, use, both, target)
         if price.times is None:
             return price.rule, price.reason
-        kept += seconds(target, nominal(use.node.type.nbytes))
+        separate += seconds(target, nominal(use.node.type.nbytes))
         joined += _computing_seconds(members, read, nominal(use.operand.size), target, price.times)
         dearest = max(dearest, price, key=lambda p: p.times or 0.0)
-    if joined <= kept:
+    if joined <= separate:
         return None
     if len(uses) > 1:
         return "recompute", f"{label(stored[0])} would be computed for each of {len(uses)} products"

@@ -44,8 +44,8 @@ def run(plan: FusionPlan, ctx: PassContext) -> FusionPlan:
         reader.scatter_source = producer
         del reader.reads[node]
         reader.must_be_materialized.pop(node, None)
-        for read, wanted in producer.reads.items():
-            reader.reads.setdefault(read, []).extend(wanted)
+        for read, indices in producer.reads.items():
+            reader.reads.setdefault(read, []).extend(indices)
             readers[read] = list(dict.fromkeys(reader if g is producer else g for g in readers[read]))
         joined[node] = reader
     cuts = []

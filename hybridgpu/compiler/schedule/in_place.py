@@ -45,9 +45,9 @@ def in_place_pairs_reduction(program: ScalarProgram, plan: PassPlan) -> list[Pai
             if s.op == "load" and s.node is not None and not (s in plan.cache and s in walked):
                 read[s.node] = at
         walked.update(walk.scalars)
-        kept = {s.name for s in walk.cache_writes}  # values that wait where results will lie
+        cached_names = {s.name for s in walk.cache_writes}  # values that wait where results will lie
         for k, store in enumerate(program.stores):
-            if k in walk.targets or plan.writer.store_address(k, store) in kept:
+            if k in walk.targets or plan.writer.store_address(k, store) in cached_names:
                 written.setdefault(k, at)
     return [
         (node, program.stores[k].node)
@@ -61,19 +61,19 @@ def _pairs(program: ScalarProgram, also_read: Collection[Node] = ()) -> list[tup
     offsets: dict[Node, Expr | None] = {}
     for s in program.scalars:
         if s.op == "load" and s.node is not None and s.offset is not None:
-            known = offsets.setdefault(s.node, s.offset)
-            if known is not None and not _same(known, s.offset):
+            first_offset = offsets.setdefault(s.node, s.offset)
+            if first_offset is not None and not _same(first_offset, s.offset):
                 offsets[s.node] = None
     points = prod(v.extent for v in program.vars)
-    found = []
+    pairs = []
     for k, store in enumerate(program.stores):
         if store.node.size != points or not points or row_major_vars(store.offset, points) is None:
             continue
         for node, offset in offsets.items():
             alike = node.dtype == store.node.dtype and node.size == points and node not in also_read
             if alike and offset is not None and _same(offset, store.offset):
-                found.append((node, k))
-    return found
+                pairs.append((node, k))
+    return pairs
 
 
 def _same(a: Expr, b: Expr) -> bool:

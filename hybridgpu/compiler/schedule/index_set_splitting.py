@@ -21,7 +21,7 @@ MAX_CONDITIONS = 8  #: of rows that are walked as one: so many pieces are loops 
 
 def breakpoints(program: ScalarProgram, var: Var) -> list[int]:
     """The values of ``var``, in order, at which a condition on it alone becomes true or false."""
-    found = set()
+    points = set()
     for s in program.scalars:
         for expr, bound in s.conditions:
             if len(expr.terms) != 1 or expr.terms[0][0] is not var:
@@ -29,8 +29,8 @@ def breakpoints(program: ScalarProgram, var: Var) -> list[int]:
             step = expr.terms[0][1]
             for limit in (0, bound):  # the first value beyond which step * var + const >= limit changes
                 gap = limit - expr.const
-                found.add(-(-gap // step) if step > 0 else gap // step + 1)
-    return sorted(k for k in found if var.low < k <= var.high)
+                points.add(-(-gap // step) if step > 0 else gap // step + 1)
+    return sorted(k for k in points if var.low < k <= var.high)
 
 
 def outer_breakpoint_axis(program: ScalarProgram) -> Var | None:
@@ -53,12 +53,12 @@ def restrict(
     """
     part = Var(var.name, end - begin, begin) if keep or end - begin > 1 else None
     table = {var: Expr(((part, 1),)) if part else const(begin)}
-    made: dict[Scalar, Scalar] = {}
+    restricted: dict[Scalar, Scalar] = {}
     loads: dict[object, Scalar] = {}
     reads: dict[Scalar, IndirectIndex] = {}
 
     def opaque(atom: IndirectIndex) -> Expr:
-        new = made[atom.value]
+        new = restricted[atom.value]
         if new is not atom.value:
             atom = reads.setdefault(new, IndirectIndex(new, atom.low, atom.high))
         return Expr(((atom, 1),))
@@ -78,13 +78,13 @@ def restrict(
     for s in program.scalars:
         if s not in needed:
             continue
-        new = made[s] = _restricted(s, made, renew, test, part, var)
+        new = restricted[s] = _restricted(s, restricted, renew, test, part, var)
         if new.op == "load":  # loads under several conditions may have become one
-            known = loads.setdefault((new.node, new.offset, new.conditions), new)
-            made[s] = s if new is s else known
-    stores = [Store(t.node, made[t.value], renew(t.offset), t.scattered) for t in program.stores]
+            first_load = loads.setdefault((new.node, new.offset, new.conditions), new)
+            restricted[s] = s if new is s else first_load
+    stores = [Store(t.node, restricted[t.value], renew(t.offset), t.scattered) for t in program.stores]
     variables = [v for v in (part if v is var else v for v in program.vars) if v]
-    scalars = live_scalars(list(dict.fromkeys(made.values())), stores)
+    scalars = live_scalars(list(dict.fromkeys(restricted.values())), stores)
     return ScalarProgram(scalars, [], stores, variables, []), part
 
 
@@ -126,7 +126,7 @@ def _tested(s: Scalar, test: Callable[[Condition], Condition]) -> tuple[Conditio
 
 def _restricted(
     s: Scalar,
-    made: dict[Scalar, Scalar],
+    restricted: dict[Scalar, Scalar],
     renew: Callable[[Expr], Expr],
     test: Callable[[Condition], Condition],
     part: Var | None,
@@ -135,14 +135,14 @@ def _restricted(
     if var not in s.vars:
         return s
     used = s.vars - {var} | ({part} if part else frozenset())
-    if s.op == "compute" and s.node is None and (chosen := made[s.args[0]]).op == "const":
-        return made[s.args[1 if chosen.value else 2]]
-    args = tuple(made[a] for a in s.args)
+    if s.op == "compute" and s.node is None and (chosen := restricted[s.args[0]]).op == "const":
+        return restricted[s.args[1 if chosen.value else 2]]
+    args = tuple(restricted[a] for a in s.args)
     if s.op == "compute":
         if is_combine(s) and _is_identity_element(s.node, *args):
             return args[0]
-        known = frozenset[Var]().union(*(a.vars for a in args))
-        return Scalar("compute", s.dtype, args, s.node, vars=known)
+        arg_vars = frozenset[Var]().union(*(a.vars for a in args))
+        return Scalar("compute", s.dtype, args, s.node, vars=arg_vars)
     conditions = _tested(s, test)
     if any(c.never for c in conditions):
         return Scalar("const", s.dtype, value=False if s.op == "predicate" else 0)
@@ -175,14 +175,14 @@ def _same_constant(a: Scalar, b: Scalar) -> bool:
 
 def live_scalars(scalars: list[Scalar], stores: list[Store]) -> list[Scalar]:
     """Those of ``scalars`` that a store needs, in their order."""
-    wanted: set[Scalar] = set()
+    live: set[Scalar] = set()
     stack = _stored(stores)
     while stack:
         s = stack.pop()
-        if s not in wanted:
-            wanted.add(s)
+        if s not in live:
+            live.add(s)
             stack += _operands(s)
-    return [s for s in scalars if s in wanted]
+    return [s for s in scalars if s in live]
 
 
 def _stored(stores: list[Store]) -> list[Scalar]:
@@ -198,13 +198,13 @@ def _operands(s: Scalar) -> list[Scalar]:
 
 def _indirect_positions(e: Expr) -> list[Scalar]:
     """The scalars that hold the run-time positions in ``e``."""
-    found: list[Scalar] = []
+    positions: list[Scalar] = []
     for atom, _ in e.terms:
         if isinstance(atom, IndirectIndex):
-            found.append(atom.value)
+            positions.append(atom.value)
         elif not isinstance(atom, Var):
-            found += _indirect_positions(atom.expr)
-    return found
+            positions += _indirect_positions(atom.expr)
+    return positions
 
 
 def bit_copies(program: ScalarProgram) -> set[Scalar]:

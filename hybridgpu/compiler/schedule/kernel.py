@@ -475,9 +475,9 @@ class CWriter:
 
     def variables(self) -> frozenset[str]:
         """The loop variables in what was printed since this was asked before, or a statement begun."""
-        found = frozenset(self.printed)
+        names = frozenset(self.printed)
         self.printed.clear()
-        return found
+        return names
 
     def store(self, target: str, value: str) -> Statement:
         """A store to ``target``, which was just printed."""
@@ -494,8 +494,8 @@ class CWriter:
     def select_arm(self, s: Scalar, k: int) -> str:
         """One of the two values that a choice is between."""
         arg = s.args[k]
-        held = s in self.bit_copied and arg.op == "const"
-        return f"{s.dtype.storage}({self.names[arg]}).bits" if held else self.names[arg]
+        as_bits = s in self.bit_copied and arg.op == "const"
+        return f"{s.dtype.storage}({self.names[arg]}).bits" if as_bits else self.names[arg]
 
     def arithmetic(self, s: Scalar) -> str:
         """A primitive's expression over the names of its operands."""
@@ -560,15 +560,15 @@ def summary(nodes: Sequence[Node]) -> str:
 
 def headers(program: ScalarProgram) -> tuple[str, ...]:
     """The device headers that the scalars of ``program`` call for."""
-    found: dict[str, None] = {}
+    includes: dict[str, None] = {}
     dtypes = {s.dtype for s in program.scalars} | {s.node.dtype for s in program.stores}
     if any(d.is_half for d in dtypes):
-        found["half.h"] = None
+        includes["half.h"] = None
     if any(s.op == "compute" and s.node is not None and s.node.prim.name == "random_bits" for s in program.scalars):
-        found["philox.h"] = None
+        includes["philox.h"] = None
     if any(s.op == "compute" and s.node is not None and s.node.prim.expr and _needs_math(s) for s in program.scalars):
-        found["math.h"] = None
-    return tuple(found)
+        includes["math.h"] = None
+    return tuple(includes)
 
 
 def _needs_math(s: Scalar) -> bool:

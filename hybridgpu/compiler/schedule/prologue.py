@@ -108,19 +108,19 @@ def _collapsed(what: ComputedOperand) -> Var | None:
 
 
 def _largest_strided(program: ScalarProgram, inner: Var) -> Node | None:
-    found = [
+    strided = [
         s.node
         for s in program.scalars
         if s.op == "load" and s.node and s.offset and inner in s.offset.vars and not unit_stride(s.offset, inner)
     ]
-    return max(found, key=lambda n: n.type.nbytes, default=None)
+    return max(strided, key=lambda n: n.type.nbytes, default=None)
 
 
 def _split_var(program: ScalarProgram, var: Var) -> list[Var]:
     """``var`` in as many variables as positions that hold quotients and remainders of it want; outermost first."""
     variables = [var]
     for _ in range(8):
-        at = next((found for e in program.expressions() if (found := _find_divisor(e, variables))), None)
+        at = next((split for e in program.expressions() if (split := _find_divisor(e, variables))), None)
         if at is None:
             break
         old, by = at
@@ -140,9 +140,9 @@ def _find_divisor(e: Expr, variables: list[Var]) -> tuple[Var, int] | None:
             v, c = atom.expr.terms[0]
             if v in variables and c == 1 and v.extent % atom.by == 0 and atom.by < v.extent:
                 return v, atom.by
-        found = _find_divisor(atom.expr, variables)
-        if found:
-            return found
+        split = _find_divisor(atom.expr, variables)
+        if split:
+            return split
     return None
 
 
@@ -207,16 +207,16 @@ def panel(
     once, loops, _ = build_loops(program, mine, partial_range=flat is not None)
     line = what.outer.name if begin == "0" else f"({what.outer.name} - {begin})"
     length = writer.extent(what.inner) if first is None else str(width)
-    outer, held = what.outer.name, store.node.dtype.storage
+    outer, storage = what.outer.name, store.node.dtype.storage
     heads, bounds = [for_head(outer, begin, end)], list[str]()
     start = f"{name} + {line} * {length}"
     if flat is not None:
         begin, end = (f"({t}) * {length}" if " " in t else f"{t} * {length}" for t in (begin, end))
         heads, bounds, start = [], [f"const Index begin = {begin}, end = {end};"], name
-    inside = [*bounds, f"{held}* const row0 = {start};", *texts(once), *blocks(loops)]
+    inside = [*bounds, f"{storage}* const row0 = {start};", *texts(once), *blocks(loops)]
     dynamic = {what.outer.name, what.inner.name} & writer.dynamic_axes
     count = PANEL_BYTES // store.node.dtype.size if dynamic and lines > 1 else lines * width
-    return [f"alignas(64) {held} {name}[{count}];", Block(heads, inside)], has_transposes(loops)
+    return [f"alignas(64) {storage} {name}[{count}];", Block(heads, inside)], has_transposes(loops)
 
 
 @dataclass(frozen=True)
@@ -354,10 +354,10 @@ def loader(
     if inner.name in variables_of(each):
         each.insert(0, Statement("Index", inner.name, f"{first} + j", frozenset({first})))
     called = {v: first if v is inner else v.name for v in (line, depth)}
-    found = Loader(name, store.node.dtype.storage, vector, ("r", called[depth]), packs, once, each)
-    if start is not None and called[line] in found.used:
+    result = Loader(name, store.node.dtype.storage, vector, ("r", called[depth]), packs, once, each)
+    if start is not None and called[line] in result.used:
         once.insert(0, Statement("Index", called[line], "r" if start == "0" else f"{start} + r"))
-    return found
+    return result
 
 
 def _is_wide_load(s: Scalar, inner: Var, vector: int) -> bool:

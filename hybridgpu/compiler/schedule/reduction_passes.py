@@ -296,24 +296,24 @@ class PassPlan:
         last = len(targets) - 1
         long = self.writer.target.loop_nests and nominal(prod(v.extent for v in self.program.reduced)) > _UNROLLED_ROW
         early = self._full_operands([r.operand for reductions, _ in targets[:last] for r in reductions])
-        found: dict[int, list[Reduction]] = {}
+        by_pass: dict[int, list[Reduction]] = {}
         for r in self.program.column_sums:
             k = self.phase[r.operand]
             waits = long and k < last and len(targets[last][0]) < len(targets[k][0]) and bool(targets[last][1])
             dear = r.operand in early and self._recompute_cost(r.operand, 0) >= _MIN_CACHED_COST
-            found.setdefault(last if waits and not dear else k, []).append(r)
-        return found
+            by_pass.setdefault(last if waits and not dear else k, []).append(r)
+        return by_pass
 
     def _full_operands(self, wanted: list[Scalar]) -> set[Scalar]:
         """What is computed for every element of a row to have ``wanted``."""
-        found: set[Scalar] = set()
+        operands: set[Scalar] = set()
         stack = [s for s in wanted if self.is_full(s)]
         while stack:
             s = stack.pop()
-            if s not in found:
-                found.add(s)
+            if s not in operands:
+                operands.add(s)
                 stack += [a for a in operands_of(s) if self.is_full(a)]
-        return found
+        return operands
 
     def _after_order(self) -> list[Scalar]:
         """What is computed behind the last row, in order."""
@@ -357,13 +357,13 @@ class PassPlan:
 
     def _row_scalars(self, phase: int, emitted: set[Scalar]) -> list[Scalar]:
         """Scalars of the row that can be computed before pass ``phase`` and have not been."""
-        found = []
+        scalars = []
         for s in self.program.scalars:
             late = bool(self.full_reductions) and s in self.after_last_row
             if s.op != "const" and s not in emitted and self.phase[s] <= phase and not self.is_full(s) and not late:
                 emitted.add(s)
-                found.append(s)
-        return found
+                scalars.append(s)
+        return scalars
 
     def _pass_order(self, wanted: list[Scalar], computed: set[Scalar]) -> list[Scalar]:
         """The full scalars a pass needs, in order; marks what is better kept than computed again."""
@@ -451,11 +451,11 @@ class PassPlan:
 
 def operands_of(s: Scalar) -> list[Scalar]:
     """What ``s`` is computed from, positions read at run time included."""
-    found = list(s.args)
+    operands = list(s.args)
     expressions = [s.offset] if s.offset is not None else []
     for e in [*expressions, *(c.expr for c in s.conditions)]:
-        found += _indirect_positions(e)
-    return found
+        operands += _indirect_positions(e)
+    return operands
 
 
 def _is_increasing(e: Expr, variables: list[Var]) -> bool:
@@ -469,10 +469,10 @@ def _is_increasing(e: Expr, variables: list[Var]) -> bool:
 
 
 def _indirect_positions(e: Expr) -> list[Scalar]:
-    found: list[Scalar] = []
+    positions: list[Scalar] = []
     for atom, _ in e.terms:
         if isinstance(atom, IndirectIndex):
-            found.append(atom.value)
+            positions.append(atom.value)
         elif isinstance(atom, (Quotient, Remainder)):
-            found += _indirect_positions(atom.expr)
-    return found
+            positions += _indirect_positions(atom.expr)
+    return positions

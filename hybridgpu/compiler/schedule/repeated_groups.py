@@ -40,7 +40,7 @@ class RepeatedGroups:
         self, schedule: _Schedule, select: Selector, store_offsets: Mapping[Node, Callable[[Index], Expr]]
     ) -> None:
         self._schedule, self._select, self._offsets = schedule, select, store_offsets
-        self._known: dict[Any, tuple[list[Node], Sequence[Kernel | None]]] = {}
+        self._schedules: dict[Any, tuple[list[Node], Sequence[Kernel | None]]] = {}
 
     def __call__(self, group: Group, stored: list[Node]) -> Sequence[Kernel | None]:
         if group.library is not None or not self._select.target.loop_nests:
@@ -50,12 +50,12 @@ class RepeatedGroups:
         if key is None:
             return self._schedule(group, stored)
         nodes = list(structure.nodes)
-        found = self._known.get(key)
-        if found is None:
+        cached = self._schedules.get(key)
+        if cached is None:
             kernels = self._schedule(group, stored)
-            self._known[key] = nodes, kernels
+            self._schedules[key] = nodes, kernels
             return kernels
-        first, kernels = found
+        first, kernels = cached
         others = dict(zip(first, nodes, strict=True))
         return [_with_nodes(kernel, others) for kernel in kernels if kernel is not None]
 
@@ -146,10 +146,10 @@ class _Structure:
         return number, var.name, var.extent, var.start
 
     def _expr(self, expr: Expr) -> Any:
-        found = self._exprs.get(expr)
-        if found is None:
-            found = self._exprs[expr] = (expr.const, *((self._atom(a), c) for a, c in expr.terms))
-        return found
+        cached = self._exprs.get(expr)
+        if cached is None:
+            cached = self._exprs[expr] = (expr.const, *((self._atom(a), c) for a, c in expr.terms))
+        return cached
 
     def _atom(self, atom: Any) -> Any:
         if type(atom) is Var:

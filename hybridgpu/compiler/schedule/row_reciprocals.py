@@ -37,7 +37,7 @@ def stored_divisions(program: ScalarProgram, fits: Callable[[Expr], bool]) -> di
     uses = Counter(a for s in program.scalars for a in s.args)
     uses.update(r.operand for r in (*program.reductions, *program.column_sums, *program.full_reductions))
     uses.update(store.value for store in program.stores)
-    found: dict[Scalar, tuple[Scalar, Scalar]] = {}
+    divisions: dict[Scalar, tuple[Scalar, Scalar]] = {}
     reciprocals: dict[Scalar, Scalar] = {}
     for store in program.stores:
         value = quotient = store.value
@@ -50,8 +50,8 @@ def stored_divisions(program: ScalarProgram, fits: Callable[[Expr], bool]) -> di
             and fits(store.offset)
             and _divides_by_row_value(program, quotient)
         ):
-            found[value] = quotient, _reciprocal(program, quotient, reciprocals)
-    return found
+            divisions[value] = quotient, _reciprocal(program, quotient, reciprocals)
+    return divisions
 
 
 def _divides_by_row_value(program: ScalarProgram, s: Scalar) -> bool:
@@ -59,16 +59,16 @@ def _divides_by_row_value(program: ScalarProgram, s: Scalar) -> bool:
     if s.op != "compute" or s.node is None or s.node.prim.name != "div" or s.dtype.compute != "float":
         return False
     reduced, divisor = set(program.reduced), s.args[1]
-    known = divisor.op != "const" and reduced.isdisjoint(divisor.vars)
-    return known and not reduced.isdisjoint(s.vars) and s not in program.after_reductions()
+    invariant = divisor.op != "const" and reduced.isdisjoint(divisor.vars)
+    return invariant and not reduced.isdisjoint(s.vars) and s not in program.after_reductions()
 
 
-def _reciprocal(program: ScalarProgram, quotient: Scalar, made: dict[Scalar, Scalar]) -> Scalar:
+def _reciprocal(program: ScalarProgram, quotient: Scalar, reciprocals: dict[Scalar, Scalar]) -> Scalar:
     """1 / the divisor of ``quotient``, right behind the divisor."""
     divisor = quotient.args[1]
-    if divisor not in made:
+    if divisor not in reciprocals:
         one = Scalar("const", f32, value=1.0)
-        made[divisor] = Scalar("compute", f32, (one, divisor), quotient.node, vars=divisor.vars)
+        reciprocals[divisor] = Scalar("compute", f32, (one, divisor), quotient.node, vars=divisor.vars)
         at = program.scalars.index(divisor) + 1
-        program.scalars[at:at] = [one, made[divisor]]
-    return made[divisor]
+        program.scalars[at:at] = [one, reciprocals[divisor]]
+    return reciprocals[divisor]

@@ -100,9 +100,9 @@ def schedule_rows(program: ScalarProgram, target: Target, members: list[Node]) -
     elif columns and not tile and not run and not program.column_sums:
         writer.inner, writer.dynamic_axes = rows[-1], dynamic_columns(program, rows[-1], dynamic)
     private = not columns and dynamic is None and uses_private_buffer(program)  # (a buffer's length is in the text)
-    kept = cache_index(program, tile, rows_per_group(program, length) if private else 0, writer.extent)
+    index_text = cache_index(program, tile, rows_per_group(program, length) if private else 0, writer.extent)
     lanes = None if private else lanes
-    plan = PassPlan(program, writer, tile > 0 or (fits and not columns), kept, result_axis=lanes)
+    plan = PassPlan(program, writer, tile > 0 or (fits and not columns), index_text, result_axis=lanes)
     pointers = writer.pointer_list(outputs)
     fields: LoopFields
     choice: RowsChoice | ColumnsChoice

@@ -99,11 +99,11 @@ class RuntimeArgs:
         return self._by_value(f"{var}_stride" if var else "stride", step)
 
     def _by_value(self, what: str, value: int) -> str:
-        found = next((name for name, n in self.values.items() if name.startswith(what) and n == value), None)
-        if found is None:
-            found = f"{what}{len(self.values)}"
-            self.values[found] = value
-        return found
+        argument = next((name for name, n in self.values.items() if name.startswith(what) and n == value), None)
+        if argument is None:
+            argument = f"{what}{len(self.values)}"
+            self.values[argument] = value
+        return argument
 
     def constant_array(self, name: str, text: str, dtype: DType) -> str:
         """An array ``name`` of one constant."""

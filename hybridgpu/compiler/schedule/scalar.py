@@ -125,27 +125,27 @@ class ScalarProgram:
 
     def after_reductions(self) -> set[Scalar]:
         """What depends on the sums and totals over all rows, these included."""
-        found = {r.result for r in (*self.column_sums, *self.full_reductions)}
-        if found:
+        dependents = {r.result for r in (*self.column_sums, *self.full_reductions)}
+        if dependents:
             for s in self.scalars:
-                if s.op != "reduction" and not found.isdisjoint(s.args):
-                    found.add(s)
-        return found
+                if s.op != "reduction" and not dependents.isdisjoint(s.args):
+                    dependents.add(s)
+        return dependents
 
     def expressions(self) -> list[Expr]:
         """Every index expression in use."""
-        found: dict[Expr, None] = {}
+        exprs: dict[Expr, None] = {}
         for s in self.scalars:
             if s.offset is not None:
-                found[s.offset] = None
+                exprs[s.offset] = None
             for c in s.conditions:
-                found[c.expr] = None
+                exprs[c.expr] = None
         for store in self.stores:
-            found[store.offset] = None
+            exprs[store.offset] = None
         for r in self.reductions:
             if r.node.prim.name in ("argmax", "argmin"):
-                found[r.position] = None
-        return list(found)
+                exprs[r.position] = None
+        return list(exprs)
 
     def replace(self, table: dict[Var, Expr]) -> None:
         """Substitute loop variables everywhere (the lists of variables are the caller's)."""
@@ -218,10 +218,10 @@ class _Evaluator:
             return [(node.inputs[0], reduction_operand_index(self.group, node, index), ())]
         if name in ("take", "take_along"):
             key_at = self.position_key(key)
-            found = self.memo.get(key_at)
-            if found is None:
+            position_value = self.memo.get(key_at)
+            if position_value is None:
                 return [key_at]
-            return [(node.inputs[0], self.gather_index(node, index, found), conditions)]
+            return [(node.inputs[0], self.gather_index(node, index, position_value), conditions)]
         return []
 
     def position_key(self, key: _Key) -> _Key:
@@ -250,10 +250,10 @@ class _Evaluator:
 
     def indirect_index(self, position: Scalar, extent: int) -> IndirectIndex:
         key = ("opaque", position, extent)
-        found = self.interned.get(key)
-        if found is None:
-            found = self.interned[key] = IndirectIndex(position, 0, max(extent - 1, 0))  # type: ignore[assignment]
-        return found  # type: ignore[return-value]
+        cached = self.interned.get(key)
+        if cached is None:
+            cached = self.interned[key] = IndirectIndex(position, 0, max(extent - 1, 0))  # type: ignore[assignment]
+        return cached  # type: ignore[return-value]
 
     def build(self, key: _Key) -> Scalar:
         node, index, conditions = key
@@ -268,8 +268,8 @@ class _Evaluator:
         if node.prim.family == "reduce":
             return self.build_reduction(node, index)
         if node.prim.name in ("take", "take_along"):
-            found = self.memo[self.position_key(key)]
-            return self.memo[(node.inputs[0], self.gather_index(node, index, found), conditions)]
+            position_value = self.memo[self.position_key(key)]
+            return self.memo[(node.inputs[0], self.gather_index(node, index, position_value), conditions)]
         if node.prim.name == "random_bits":
             words = [self.load(node.inputs[0], const(k), ()) for k in range(4)]
             position = self.index(linearize(index, node.shape), i64)
@@ -320,8 +320,8 @@ class _Evaluator:
 
         def make() -> Scalar:
             result = Scalar("reduction", node.dtype, (operand,), node, vars=all_vars(index))
-            found = self.column_sums if result.vars else self.full_reductions
-            found.append(Reduction(node, operand, result, ZERO))
+            reductions = self.column_sums if result.vars else self.full_reductions
+            reductions.append(Reduction(node, operand, result, ZERO))
             return result
 
         return self.intern(("over rows", node.prim, operand, index), make)
@@ -329,10 +329,10 @@ class _Evaluator:
     # -- constructors; each kind of scalar is interned by what defines it
 
     def intern(self, key: Any, make: Callable[[], Scalar]) -> Scalar:
-        found = self.interned.get(key)
-        if found is None:
-            found = self.interned[key] = self.append(make())
-        return found
+        cached = self.interned.get(key)
+        if cached is None:
+            cached = self.interned[key] = self.append(make())
+        return cached
 
     def append(self, scalar: Scalar) -> Scalar:
         self.scalars.append(scalar)

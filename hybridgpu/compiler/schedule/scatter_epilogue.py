@@ -59,8 +59,8 @@ class Epilogue:
             others: arrays that the kernel's other part reads.
         """
         pairs = in_place_pairs(self.program, [*others, self._table])
-        held = self.program.stores[0].node if self.writer.target.device.scatters_in_result else None
-        return [(x, y) for x, y in pairs if y is not held]
+        accumulated = self.program.stores[0].node if self.writer.target.device.scatters_in_result else None
+        return [(x, y) for x, y in pairs if y is not accumulated]
 
     def lines(self) -> list[Line]:
         """CPU: statements before its loops, and these; the table lies where the first result does."""

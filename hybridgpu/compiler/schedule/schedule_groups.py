@@ -112,8 +112,8 @@ def _schedule(
 def _split_at_column_sums(group: Group, stored: list[Node], members: list[Node]) -> tuple[list[Node], list[Node]]:
     """The members that are computed for every row, and those that are known behind the last; sums are in both."""
     sums, rows = set(group.column_sums), set(group.rows)
-    kept = [
+    per_row = [
         n for n in stored if all_vars(group.index_of[n]) & rows and not sums.intersection(group.backward_slice(n)[0])
     ]
-    early = {m for n in (*kept, *sums) for m in group.backward_slice(n)[0]}
+    early = {m for n in (*per_row, *sums) for m in group.backward_slice(n)[0]}
     return [m for m in members if m in early], [m for m in members if m in sums or m not in early]

@@ -31,26 +31,26 @@ def traffic(
 
 def elements_read_by_all(kernels: Iterable[Kernel]) -> dict[Node, int]:
     """Elements that one launch of all ``kernels`` reads of each input, see :attr:`Kernel.elements_read`."""
-    found: dict[Node, int] = {}
+    counts: dict[Node, int] = {}
     for k in kernels:
         for node, count in k.elements_read.items():
-            found[node] = _at_most(node.size, found.get(node, 0) + count)
-    return found
+            counts[node] = _at_most(node.size, counts.get(node, 0) + count)
+    return counts
 
 
 def elements_read(
     program: ScalarProgram, whole: Sequence[Node] = (), also: Sequence[dict[Node, int]] = ()
 ) -> dict[Node, int]:
     """Elements of each array that one run reads; see :func:`traffic`."""
-    found: dict[Node, int] = {node: node.size for node in whole}
+    counts: dict[Node, int] = {node: node.size for node in whole}
     for s in program.scalars:
         if s.op == "load":
             assert s.node is not None and s.offset is not None
-            found[s.node] = _at_most(s.node.size, found.get(s.node, 0) + _distinct_offsets(s.offset))
+            counts[s.node] = _at_most(s.node.size, counts.get(s.node, 0) + _distinct_offsets(s.offset))
     for more in also:
         for node, n in more.items():
-            found[node] = _at_most(node.size, found.get(node, 0) + n)
-    return found
+            counts[node] = _at_most(node.size, counts.get(node, 0) + n)
+    return counts
 
 
 def _distinct_offsets(offset: Expr) -> int:

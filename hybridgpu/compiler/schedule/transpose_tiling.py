@@ -79,8 +79,8 @@ def choose_tiling(program: ScalarProgram, conditions: bool = False, cached: bool
     best, least = None, _cost(program, inner, None, cached)
     for other in program.vars[:-1]:
         for along, across in ((inner, other), (other, inner)):
-            found = tiling_of_axes(program, across, along, conditions)
-            cost = _cost(program, along, found, cached) if found else least
+            tiling = tiling_of_axes(program, across, along, conditions)
+            cost = _cost(program, along, tiling, cached) if tiling else least
             # (on the CPU a sequence length is an argument, and innermost loops go over features)
             steadier = (
                 best
@@ -89,8 +89,8 @@ def choose_tiling(program: ScalarProgram, conditions: bool = False, cached: bool
                 and likely_dynamic(best.along.extent)
                 and not likely_dynamic(along.extent)
             )
-            if found and (cost < least or steadier):
-                best, least = found, cost
+            if tiling and (cost < least or steadier):
+                best, least = tiling, cost
     return best
 
 

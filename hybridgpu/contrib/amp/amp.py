@@ -114,8 +114,8 @@ def _policy(
     rules |= dict.fromkeys(list_fp32_ops(low) if fp32_ops is None else fp32_ops, f32)
     rules |= dict.fromkeys(list_lp16_ops(low) if target_precision_ops is None else target_precision_ops, low)
     conditions: dict[str, list[tuple[str, Sequence[str]]]] = {}
-    given = list_conditional_fp32_ops(low) if conditional_fp32_ops is None else conditional_fp32_ops
-    for name, attribute, texts in given:
+    conditional_ops = list_conditional_fp32_ops(low) if conditional_fp32_ops is None else conditional_fp32_ops
+    for name, attribute, texts in conditional_ops:
         conditions.setdefault(name, []).append((attribute, list(texts)))
     for name in (*(target_precision_ops or ()), *(fp32_ops or ()), *conditions):
         if registered(name) is None:
@@ -161,13 +161,13 @@ def init_trainer(optimizer_or_trainer: Any) -> None:
     optimizer_or_trainer._amp_original_scale = optimizer_or_trainer._scale
 
 
-def _check_trainer(given: Any) -> None:
+def _check_trainer(trainer: Any) -> None:
     from ...gluon import Trainer
 
-    if isinstance(given, optimizer.Optimizer):
+    if isinstance(trainer, optimizer.Optimizer):
         raise TypeError("AMP is currently only compatible with Gluon Trainer")
-    if not isinstance(given, Trainer):
-        raise TypeError(f"optimizer_or_trainer should be a Gluon Trainer or an optimizer, instead is {type(given)}")
+    if not isinstance(trainer, Trainer):
+        raise TypeError(f"optimizer_or_trainer should be a Gluon Trainer or an optimizer, instead is {type(trainer)}")
 
 
 @contextmanager

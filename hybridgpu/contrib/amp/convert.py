@@ -88,14 +88,14 @@ class _Casts:
 
     def _narrow(self, node: SymbolNode, copy: SymbolNode) -> list[Entry]:
         low, states = self._low, node.auxiliary_inputs()
-        wanted, results = _types(node, low)
+        dtypes, results = _types(node, low)
         self._note(node, copy, results)
         inputs = []
         for k, e in enumerate(node.inputs):
             parameter = e[0].op is None and e[0].name not in self._data
             if e in self._known[low]:
                 inputs.append(self._known[low][e])
-            elif (self._params_cast and parameter) or k in states or wanted[k] not in (low, None):
+            elif (self._params_cast and parameter) or k in states or dtypes[k] not in (low, None):
                 inputs.append(self._as_is(e))
                 if self._params_cast and e[0].op is None:
                     self._known[low][e] = inputs[-1]
@@ -130,12 +130,12 @@ class _Casts:
         return self._copies[entry[0]], entry[1]
 
     def _in(self, entry: Entry, dtype: DType) -> Entry:
-        found = self._known[dtype].get(entry)
-        if found is None:
+        cached = self._known[dtype].get(entry)
+        if cached is None:
             name = f"{entry[0].name}{_suffix(entry)}_amp_cast_{dtype.name}"
             cast = SymbolNode(OPERATORS["amp_cast"], name, {"dtype": dtype.name}, [self._as_is(entry)])
-            found = self._known[dtype][entry] = (cast, 0)
-        return found
+            cached = self._known[dtype][entry] = (cast, 0)
+        return cached
 
 
 def _suffix(entry: Entry) -> str:
@@ -151,23 +151,23 @@ def _types(node: SymbolNode, first: DType) -> tuple[list[DType | None], Sequence
     op = node.op
     assert op is not None
     letters = op.dtype_letters(len(node.inputs))
-    known: list[DType | None] = [
+    dtypes: list[DType | None] = [
         first if k == 0 or (letter == letters[0] != "*") else None
         for k, letter in enumerate(letters[: len(node.inputs)].ljust(len(node.inputs), "*"))
     ]
     if op.infer_dtypes is not None:
-        known = op.infer_dtypes(node.values, known)
-    return known, op.dtypes_of_results(node.values, known)
+        dtypes = op.infer_dtypes(node.values, dtypes)
+    return dtypes, op.dtypes_of_results(node.values, dtypes)
 
 
 def _types_of_parameters(symbol: Symbol, data: Sequence[str], low: DType, params_cast: bool) -> dict[str, DType]:
     """The type of each variable of a graph with casts; with ``params_cast`` the type into which all who read it cast it."""
     types = type_propagation(symbol, dict.fromkeys(data, f32), declared=False, default=None)
     order = topological(symbol._heads)
-    found = {n.name: types.get((id(n), 0)) for n in order if n.op is None}
+    dtypes = {n.name: types.get((id(n), 0)) for n in order if n.op is None}
     if not params_cast:
-        return {n: d or f32 for n, d in found.items()}
-    unknown = {n for n, d in found.items() if d is None}
+        return {n: d or f32 for n, d in dtypes.items()}
+    unknown = {n for n, d in dtypes.items() if d is None}
     seen: dict[str, DType] = {}
     for node in order:
         name = node.op.name if node.op is not None else ""
@@ -179,11 +179,11 @@ def _types_of_parameters(symbol: Symbol, data: Sequence[str], low: DType, params
             continue
         for source, _ in node.inputs:
             if source.op is None and source.name in unknown and seen.setdefault(source.name, dtype) is not dtype:
-                found[source.name] = None  # cast into two types
+                dtypes[source.name] = None  # cast into two types
                 break
             if source.op is None and source.name in unknown:
-                found[source.name] = dtype
-    return {n: d or f32 for n, d in found.items()}
+                dtypes[source.name] = dtype
+    return {n: d or f32 for n, d in dtypes.items()}
 
 
 def convert_symbol(
@@ -210,13 +210,13 @@ def convert_symbol(
     """
     assert isinstance(sym, Symbol), "First argument to convert_symbol should be Symbol"
     low = _target(target_dtype)
-    for given, what in (
+    for argument, what in (
         (target_dtype_ops, "target_dtype_ops should be a list of strs"),
         (fp32_ops, "fp32_ops should be a list of strs"),
         (conditional_fp32_ops, "conditional_fp32_ops should be a list"),
         (excluded_sym_names, "excluded_sym_names should be a list of strs"),
     ):
-        assert given is None or isinstance(given, list), what
+        assert argument is None or isinstance(argument, list), what
     defaults = by_type.list_conditional_fp32_ops(low)
     low_ops = by_type.list_lp16_ops(low) if target_dtype_ops is None else target_dtype_ops
     full_ops = by_type.list_fp32_ops(low) if fp32_ops is None else fp32_ops
@@ -361,13 +361,13 @@ def convert_hybrid_block(
     for name, parameter in block.collect_params().items():
         value, dtype = parameter._reduce(), _declared(result, name)
         values[f"{'arg' if name in arguments else 'aux'}:{name}"] = value if dtype is None else value.astype(dtype.np)
-    made = SymbolBlock(result, list(inputs))
-    parameters = made.collect_params()
+    mixed = SymbolBlock(result, list(inputs))
+    parameters = mixed.collect_params()
     for key, value in values.items():
         if key[4:] in parameters and parameters[key[4:]].dtype != value.dtype:
             parameters[key[4:]].cast(value.dtype)
     parameters.load_dict(values, ctx=gpu(0) if ctx is None else ctx)
-    return made
+    return mixed
 
 
 def convert_bucketing_module(

@@ -49,8 +49,8 @@ class LossScaler:
 
 def _all_finite(arrays: Sequence[Any]) -> bool:
     with autograd.pause():
-        found = [
+        flags = [
             nd.multi_all_finite(*arrays[k : k + _CHUNK], num_arrays=len(arrays[k : k + _CHUNK]))
             for k in range(0, len(arrays), _CHUNK)
         ]
-        return all(bool(f.asscalar()) for f in found)
+        return all(bool(f.asscalar()) for f in flags)

@@ -119,8 +119,10 @@ class _TokenEmbedding(Vocabulary):
         return of_mode(self._idx_to_vec)  # type: ignore[no-any-return]
 
     def _hg_numbers(self, tokens: list[Any], lower_case_backup: bool) -> list[int]:
-        known = self._token_to_idx
-        return [known[t] if t in known else known.get(t.lower() if lower_case_backup else t, UNKNOWN) for t in tokens]
+        indices = self._token_to_idx
+        return [
+            indices[t] if t in indices else indices.get(t.lower() if lower_case_backup else t, UNKNOWN) for t in tokens
+        ]
 
     def _hg_rows(self, numbers: list[int]) -> Any:
         return self._idx_to_vec.asnumpy()[np.asarray(numbers, np.int64)]
@@ -133,8 +135,8 @@ class _TokenEmbedding(Vocabulary):
         """
         several = tokens if isinstance(tokens, list) else [tokens]
         rows = nd.take(self._idx_to_vec, array(self._hg_numbers(several, lower_case_backup), dtype="int64"))
-        found: NDArray = of_mode(rows if isinstance(tokens, list) else rows[0])
-        return found
+        vectors: NDArray = of_mode(rows if isinstance(tokens, list) else rows[0])
+        return vectors
 
     def update_token_vectors(self, tokens: Any, new_vectors: NDArray) -> None:
         """Set the vectors of known tokens.
@@ -192,15 +194,17 @@ def get_pretrained_file_names(embedding_name: str | None = None) -> Any:
     Raises:
         KeyError: an unknown embedding.
     """
-    known = {name: cls for name, cls in registry.get_registry(_TokenEmbedding).items() if issubclass(cls, _FromFolder)}
+    classes = {
+        name: cls for name, cls in registry.get_registry(_TokenEmbedding).items() if issubclass(cls, _FromFolder)
+    }
     if embedding_name is None:
-        return {name: cls.file_names() for name, cls in known.items()}
-    if embedding_name not in known:
+        return {name: cls.file_names() for name, cls in classes.items()}
+    if embedding_name not in classes:
         raise KeyError(
             f"Cannot find `embedding_name` {embedding_name}. Use `get_pretrained_file_names(embedding_name=None).keys()` "
             "to get all the valid embedding names."
         )
-    return known[embedding_name].file_names()
+    return classes[embedding_name].file_names()
 
 
 class _FromFolder(_TokenEmbedding):

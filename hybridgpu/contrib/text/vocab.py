@@ -48,8 +48,8 @@ class Vocabulary:
             assert isinstance(counter, Counter), "`counter` must be an instance of collections.Counter."
             special = set(self._idx_to_token)
             frequent = sorted(sorted(counter), key=counter.__getitem__, reverse=True)
-            found = [t for t in frequent if counter[t] >= min_freq and t not in special]
-            self._idx_to_token += found[:most_freq_count]
+            tokens = [t for t in frequent if counter[t] >= min_freq and t not in special]
+            self._idx_to_token += tokens[:most_freq_count]
         self._token_to_idx = {token: k for k, token in enumerate(self._idx_to_token)}
 
     def __len__(self) -> int:

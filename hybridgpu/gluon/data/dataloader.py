@@ -57,10 +57,10 @@ def _numbers(samples: list[Any]) -> Any:
     if any(isinstance(x, NDArray) for x in _leaves(samples)):
         return None
     try:
-        found = np.asarray(samples)
+        array = np.asarray(samples)
     except ValueError:  # lengths that differ
         return None
-    return found if found.dtype.kind in "biuf" else None
+    return array if array.dtype.kind in "biuf" else None
 
 
 def _leaves(data: Any) -> Iterator[Any]:

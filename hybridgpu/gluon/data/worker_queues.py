@@ -148,8 +148,10 @@ class MultiWorkerIterV1:
         self._rcvd_idx = self._sent_idx = 0
         self._iter = iter(batch_sampler)
         self._shutdown = False
-        given = (dataset, self._key_queue, self._data_queue, batchify_fn)
-        self._workers = [multiprocessing.Process(target=worker_fn, args=given, daemon=True) for _ in range(num_workers)]
+        arguments = (dataset, self._key_queue, self._data_queue, batchify_fn)
+        self._workers = [
+            multiprocessing.Process(target=worker_fn, args=arguments, daemon=True) for _ in range(num_workers)
+        ]
         for worker in self._workers:
             worker.start()
         fetched = (self._data_queue, self._data_buffer, pin_memory, pin_device_id, _Telling(self._arrived))

@@ -199,9 +199,9 @@ class Lambda(Block):
     def __init__(self, function: str | Callable[..., Any], prefix: str | None = None) -> None:
         super().__init__(prefix=prefix)
         if isinstance(function, str):
-            found = getattr(nd_module, function, None)
-            assert found is not None, f"Function name {function} is not found in ndarray."
-            self._func_impl: Any = found
+            named = getattr(nd_module, function, None)
+            assert named is not None, f"Function name {function} is not found in ndarray."
+            self._func_impl: Any = named
         elif callable(function):
             self._func_impl = function
         else:

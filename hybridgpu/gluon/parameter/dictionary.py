@@ -82,23 +82,23 @@ class ParameterDict:
             AssertionError: it exists with other attributes.
         """
         full = self.prefix + name
-        found = self._hg_find(full)
-        if found is None:
-            found = self._params[full] = Parameter(full, **kwargs)
-            return found
+        parameter = self._hg_find(full)
+        if parameter is None:
+            parameter = self._params[full] = Parameter(full, **kwargs)
+            return parameter
         for key, value in kwargs.items():
-            if getattr(found, key, None) is None:
-                setattr(found, key, value)
+            if getattr(parameter, key, None) is None:
+                setattr(parameter, key, value)
                 continue
-            existing = getattr(found, key)
+            existing = getattr(parameter, key)
             if key == "shape" and value is not None and existing is not None:
-                wanted = (value,) if isinstance(value, int) else tuple(value)
-                if len(wanted) == len(existing):
-                    merged = tuple(a if a > 0 else max(b, 0) for a, b in zip(existing, wanted, strict=True))
+                shape = (value,) if isinstance(value, int) else tuple(value)
+                if len(shape) == len(existing):
+                    merged = tuple(a if a > 0 else max(b, 0) for a, b in zip(existing, shape, strict=True))
                     if all(
-                        a in (0, -1, m) and b in (0, -1, m) for a, b, m in zip(existing, wanted, merged, strict=True)
+                        a in (0, -1, m) and b in (0, -1, m) for a, b, m in zip(existing, shape, merged, strict=True)
                     ):
-                        found._shape = merged
+                        parameter._shape = merged
                         continue
             elif key == "dtype" and same_dtype(value, existing):
                 continue
@@ -108,7 +108,7 @@ class ParameterDict:
                 f"Cannot retrieve Parameter '{full}' because desired attribute does not match with stored for attribute '{key}': "
                 f"desired '{value}' vs stored '{existing}'."
             )
-        return found
+        return parameter
 
     def get_constant(self, name: str, value: Any = None) -> Constant:
         """The constant ``prefix + name``, made from ``value`` if necessary.
@@ -117,21 +117,21 @@ class ParameterDict:
             KeyError: there is none and no value.
         """
         full = self.prefix + name
-        found = self._hg_find(full)
-        if found is None:
+        parameter = self._hg_find(full)
+        if parameter is None:
             if value is None:
                 raise KeyError(
                     f"No constant named '{full}'. Please specify value if you want to create a new constant."
                 )
-            made = self._params[full] = Constant(full, value)
-            return made
-        assert isinstance(found, Constant), f"Parameter '{full}' already exists but it is not a constant."
+            constant = self._params[full] = Constant(full, value)
+            return constant
+        assert isinstance(parameter, Constant), f"Parameter '{full}' already exists but it is not a constant."
         if value is not None:
-            wanted = value.asnumpy() if isinstance(value, NDArray) else np.asarray(value)
-            assert found.shape == wanted.shape and (found.value.asnumpy() == wanted).all(), (
+            expected = value.asnumpy() if isinstance(value, NDArray) else np.asarray(value)
+            assert parameter.shape == expected.shape and (parameter.value.asnumpy() == expected).all(), (
                 f"Constant '{full}' already exists but it's value doesn't match new value"
             )
-        return found
+        return parameter
 
     def update(self, other: ParameterDict) -> None:
         """Add the parameters of another dictionary.
@@ -166,10 +166,10 @@ class ParameterDict:
 
     def list_ctx(self) -> list[Context]:
         """All contexts that any parameter lies on."""
-        found: dict[Context, None] = {}
+        contexts: dict[Context, None] = {}
         for p in self.values():
-            found.update(dict.fromkeys(p.list_ctx()))
-        return list(found)
+            contexts.update(dict.fromkeys(p.list_ctx()))
+        return list(contexts)
 
     def setattr(self, name: str, value: Any) -> None:
         """Set one attribute of every parameter."""

@@ -205,7 +205,7 @@ class Parameter:
             init = default if self.init is None else self.init
         if not shape_is_known(self._shape) and not self._allow_deferred_init:
             raise ValueError(f"Cannot initialize Parameter '{self.name}' because it has invalid shape: {self.shape}.")
-        held = self._data, self._grad
+        before = self._data, self._grad
         self._data = self._grad = None
         self._deferred_init = (init, where, default, None)
         if not shape_is_known(self._shape):
@@ -213,8 +213,8 @@ class Parameter:
         try:
             self._finish_deferred_init()
         except BaseException:
-            if held[0] is not None:  # what it held before it keeps
-                self._data, self._grad = held
+            if before[0] is not None:  # what it held before it keeps
+                self._data, self._grad = before
                 self._deferred_init = None
             raise
 
@@ -479,7 +479,7 @@ class Parameter:
 
         What others may read without asking (DLPack, a NumPy array without a copy) is written where it is.
         """
-        made = []
+        pairs = []
         with autograd_state.pause():
             for own in self._data or ():
                 if is_exported(own._data):
@@ -487,8 +487,8 @@ class Parameter:
                     continue
                 fresh = allocate(own.shape, own.context, own.dtype)
                 data.as_nd_ndarray().copyto(fresh)
-                made.append((own, fresh._data))
-        return made
+                pairs.append((own, fresh._data))
+        return pairs
 
     def _set_trainer(self, trainer: Any) -> None:
         """Say which Trainer learns the parameter.

@@ -45,12 +45,12 @@ def _format_sequence(
         in_layout: where it is, if that is another place.
     """
     whole = is_tensor(inputs)
-    given = Sequence(inputs, in_layout if in_layout is not None and whole else layout, length)
-    data, axis = given.merged(merge), layout.find("T")
-    if whole and is_tensor(data) and axis != given.axis:
-        data = given.F.swapaxes(data, dim1=axis, dim2=given.axis)
-    batch_size = inputs.shape[layout.find("N")] if whole and given.eager else given.batch_size
-    return data, axis, given.F, batch_size
+    sequence = Sequence(inputs, in_layout if in_layout is not None and whole else layout, length)
+    data, axis = sequence.merged(merge), layout.find("T")
+    if whole and is_tensor(data) and axis != sequence.axis:
+        data = sequence.F.swapaxes(data, dim1=axis, dim2=sequence.axis)
+    batch_size = inputs.shape[layout.find("N")] if whole and sequence.eager else sequence.batch_size
+    return data, axis, sequence.F, batch_size
 
 
 def _mask_sequence_variable_length(

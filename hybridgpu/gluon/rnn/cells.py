@@ -135,8 +135,8 @@ class HybridRecurrentCell(RecurrentCell, HybridBlock):
     def _hg_add_parameters(self, shapes: dict[str, tuple[int, ...]], initializers: dict[str, Any]) -> None:
         """Make the parameters of a cell, each an attribute."""
         for name, shape in shapes.items():
-            made: Parameter = self.params.get(name, shape=shape, init=initializers[name], allow_deferred_init=True)
-            setattr(self, name, made)
+            parameter: Parameter = self.params.get(name, shape=shape, init=initializers[name], allow_deferred_init=True)
+            setattr(self, name, parameter)
 
     def _hg_dense(self, F: Any, units: int, prefix: str, x: Any, h: Any, parameters: dict[str, Any]) -> tuple[Any, Any]:
         """The input's and the state's part of all gates."""
@@ -300,8 +300,8 @@ class LSTMCell(_DenseCell):
         f = self._get_activation(F, f, self._recurrent_activation, name=f"{prefix}f")
         c = self._get_activation(F, c, self._activation, name=f"{prefix}c")
         o = self._get_activation(F, o, self._recurrent_activation, name=f"{prefix}o")
-        kept = F.elemwise_mul(f, states[1], name=f"{prefix}mul0")
-        cell = F.elemwise_add(kept, F.elemwise_mul(i, c, name=f"{prefix}mul1"), name=f"{prefix}state")
+        retained = F.elemwise_mul(f, states[1], name=f"{prefix}mul0")
+        cell = F.elemwise_add(retained, F.elemwise_mul(i, c, name=f"{prefix}mul1"), name=f"{prefix}state")
         shown = F.Activation(cell, act_type=self._activation, name=f"{prefix}activation0")
         output = F.elemwise_mul(o, shown, name=f"{prefix}out")
         return output, [output, cell]

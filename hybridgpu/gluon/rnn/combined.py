@@ -169,13 +169,13 @@ class ModifierCell(HybridRecurrentCell):
     @property
     def params(self) -> ParameterDict:
         """Those of the base cell."""
-        found: ParameterDict = self.base_cell.params
-        return found
+        inner_params: ParameterDict = self.base_cell.params
+        return inner_params
 
     def state_info(self, batch_size: int = 0) -> list[dict[str, Any]]:
         """Those of the base cell."""
-        found: list[dict[str, Any]] = self.base_cell.state_info(batch_size)
-        return found
+        infos: list[dict[str, Any]] = self.base_cell.state_info(batch_size)
+        return infos
 
     def begin_state(self, func: Any = symbol.zeros, **kwargs: Any) -> list[Any]:  # type: ignore[override]
         """Those of the base cell."""

@@ -92,16 +92,16 @@ class _RNNLayer(HybridBlock):
         """Under the names that a stack of cells would give them, as files have them."""
         if prefix:
             prefix += "."
-        found = {}
+        parameters = {}
         for key, value in self._reg_params.items():
             match = _PARAMETER.match(key)
             assert match is not None
             side, layer, gate, kind = match.groups()
             cell = f"{layer}.{side}_cell" if self._dir == 2 else layer
-            found[f"{prefix}_unfused.{cell}.{gate}_{kind}"] = value
+            parameters[f"{prefix}_unfused.{cell}.{gate}_{kind}"] = value
         for name, child in self._children.items():
-            found.update(child._collect_params_with_prefix(prefix + name))
-        return found
+            parameters.update(child._collect_params_with_prefix(prefix + name))
+        return parameters
 
     def state_info(self, batch_size: int = 0) -> list[dict[str, Any]]:
         """Shape, layout and element type of each state."""
@@ -122,8 +122,8 @@ class _RNNLayer(HybridBlock):
             options |= {"input_size": width, "prefix": prefix}
             if self._mode in kinds:
                 return cells.RNNCell(self._hidden_size, activation=kinds[self._mode], **options)
-            made = cells.LSTMCell if self._mode == "lstm" else cells.GRUCell
-            return made(self._hidden_size, **options)
+            cell_class = cells.LSTMCell if self._mode == "lstm" else cells.GRUCell
+            return cell_class(self._hidden_size, **options)
 
         stack = combined.HybridSequentialRNNCell(prefix=self.prefix, params=self.params)
         with stack.name_scope():
@@ -273,10 +273,12 @@ class RNN(_RNNLayer):
         dtype: Any = "float32",
         **kwargs: Any,
     ) -> None:
-        made = _initializers(i2h_weight_initializer, h2h_weight_initializer, i2h_bias_initializer, h2h_bias_initializer)
+        initializers = _initializers(
+            i2h_weight_initializer, h2h_weight_initializer, i2h_bias_initializer, h2h_bias_initializer
+        )
         mode = f"rnn_{activation}"
         super().__init__(
-            hidden_size, num_layers, layout, dropout, bidirectional, input_size, made, mode, dtype, **kwargs
+            hidden_size, num_layers, layout, dropout, bidirectional, input_size, initializers, mode, dtype, **kwargs
         )
 
 
@@ -308,7 +310,7 @@ class LSTM(_RNNLayer):
         dtype: Any = "float32",
         **kwargs: Any,
     ) -> None:
-        made = _initializers(
+        initializers = _initializers(
             i2h_weight_initializer,
             h2h_weight_initializer,
             i2h_bias_initializer,
@@ -323,7 +325,7 @@ class LSTM(_RNNLayer):
             dropout,
             bidirectional,
             input_size,
-            made,
+            initializers,
             "lstm",
             dtype,
             projection_size,
@@ -350,7 +352,9 @@ class GRU(_RNNLayer):
         dtype: Any = "float32",
         **kwargs: Any,
     ) -> None:
-        made = _initializers(i2h_weight_initializer, h2h_weight_initializer, i2h_bias_initializer, h2h_bias_initializer)
+        initializers = _initializers(
+            i2h_weight_initializer, h2h_weight_initializer, i2h_bias_initializer, h2h_bias_initializer
+        )
         super().__init__(
-            hidden_size, num_layers, layout, dropout, bidirectional, input_size, made, "gru", dtype, **kwargs
+            hidden_size, num_layers, layout, dropout, bidirectional, input_size, initializers, "gru", dtype, **kwargs
         )

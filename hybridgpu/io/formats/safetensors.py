@@ -96,11 +96,11 @@ def read_safetensors(fname: str) -> dict[str, Any]:
         with open(fname, "rb") as f:
             size = os.fstat(f.fileno()).st_size
             entries, start = _header(f, size, fname)
-            found = {}
+            arrays = {}
             for name, code, shape, begin, end in entries:
                 f.seek(start + begin)
-                found[name] = _elements(f, code, shape, end - begin, _at(name, fname))
-            return found
+                arrays[name] = _elements(f, code, shape, end - begin, _at(name, fname))
+            return arrays
     except OSError as e:
         raise MXNetError(f'Open "{fname}": {e.strerror}') from None
 
@@ -115,12 +115,12 @@ def _at(name: str, fname: str) -> str:
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    members: dict[str, Any] = {}
     for name, value in pairs:
-        if name in found:
+        if name in members:
             raise ValueError(f"{name[:80]!r} is there twice")
-        found[name] = value
-    return found
+        members[name] = value
+    return members
 
 
 def _header(f: BinaryIO, size: int, fname: str) -> tuple[list[tuple[str, str, tuple[int, ...], int, int]], int]:

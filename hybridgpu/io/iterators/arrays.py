@@ -35,7 +35,7 @@ def init_data(data: Any, allow_empty: bool, default_name: str) -> list[tuple[str
             "Input must be NDArray, numpy.ndarray, h5py.Dataset a list of them or dict with them as values"
             f"\nGot {type(data).__name__}."
         )
-    found = []
+    arrays = []
     for name in sorted(data):
         value = data[name]
         if not isinstance(value, NDArray):
@@ -45,8 +45,8 @@ def init_data(data: Any, allow_empty: bool, default_name: str) -> list[tuple[str
                 raise TypeError(
                     f"Invalid type '{type(value)}' for {name}, should be NDArray, numpy.ndarray or h5py.Dataset"
                 ) from None
-        found.append((name, value))
-    return found
+        arrays.append((name, value))
+    return arrays
 
 
 def has_instance(data: list[tuple[str, Any]], dtype: Any) -> bool:

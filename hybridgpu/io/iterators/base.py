@@ -25,9 +25,9 @@ class DataDesc(namedtuple("DataDesc", ["name", "shape"])):
     layout: str | None
 
     def __new__(cls, name: str, shape: Sequence[int], dtype: Any = np.float32, layout: str | None = "NCHW") -> DataDesc:
-        made = super().__new__(cls, name, shape)
-        made.dtype, made.layout = dtype, layout
-        return made
+        desc = super().__new__(cls, name, shape)
+        desc.dtype, desc.layout = dtype, layout
+        return desc
 
     def __getnewargs__(self) -> tuple[Any, ...]:
         return self.name, self.shape, self.dtype, self.layout

@@ -123,15 +123,15 @@ class PrefetchingIter(_Current):
             t.shutdown(wait=False, cancel_futures=True)
 
     def _hg_described(self, attribute: str, renames: Sequence[Mapping[str, str]] | None) -> list[DataDesc]:
-        found = []
+        descriptions = []
         for k, source in enumerate(self.iters):
             for x in getattr(source, attribute):
                 if renames is None:
-                    found.append(x)
+                    descriptions.append(x)
                     continue
                 old = x if isinstance(x, DataDesc) else DataDesc(*x)
-                found.append(DataDesc(renames[k].get(old.name, old.name), old.shape, old.dtype, old.layout))
-        return found
+                descriptions.append(DataDesc(renames[k].get(old.name, old.name), old.shape, old.dtype, old.layout))
+        return descriptions
 
     @property
     def provide_data(self) -> list[DataDesc]:

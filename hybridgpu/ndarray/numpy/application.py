@@ -78,8 +78,8 @@ class ArrayApplication(Application):
     def number(self, value: Any, kind: type | None = None) -> Any:
         if autograd_state.state.trace is not None or autograd_state.state.recording or value.shape:
             return value
-        found = value.asnumpy()[()]
-        return found if kind is None else kind(found)
+        scalar = value.asnumpy()[()]
+        return scalar if kind is None else kind(scalar)
 
     def constant(self, values: np.ndarray, like: Any) -> Any:
         return late.array(values, dtype=values.dtype, ctx=like.ctx)
@@ -106,6 +106,6 @@ class ArrayApplication(Application):
                 module = "npx" if operator.startswith("_npx_") else "np"
                 instead = in_array_code(x, short_name(operator), module)
                 raise AssertionError(f"{what} must have NDArray type, but got {x}{instead}")
-        given = [x for x in inputs if x is not None]
-        check_kind(op, operator, given, None, self.array)
-        return given
+        arrays = [x for x in inputs if x is not None]
+        check_kind(op, operator, arrays, None, self.array)
+        return arrays

@@ -47,8 +47,8 @@ class ndarray(Members, NDArray):  # type: ignore[misc]
         extents = (shape,) if isinstance(shape, (int, np.integer)) else tuple(shape)
         with device.current():
             data = memory.empty(device.xp, extents, dtype_of(np.float32 if dtype is None else dtype).np)
-        made = wrap(data, where)
-        self._data, self._type, self._address, self._autograd = data, made._type, None, None
+        base = wrap(data, where)
+        self._data, self._type, self._address, self._autograd = data, base._type, None, None
 
     # -- what differs from the legacy class
 

@@ -28,8 +28,8 @@ def array(object: Any, dtype: Any = None, ctx: Context | None = None) -> ndarray
     """
     where = ctx or current_context()
     if isinstance(object, ndarray):
-        made = object.copyto(where)
-        return made if dtype is None else made.astype(dtype, copy=False)
+        result = object.copyto(where)
+        return result if dtype is None else result.astype(dtype, copy=False)
     if isinstance(object, NDArray):
         raise ValueError(
             "If you're trying to create a mxnet.numpy.ndarray from mx.nd.NDArray, please use the zero-copy as_np_ndarray "

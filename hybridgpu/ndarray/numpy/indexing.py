@@ -198,14 +198,14 @@ def split_key(
 
 @on_its_device
 def _with_arrays(x: ndarray, key: Any, writes: bool) -> tuple[_Index, bool | None]:
-    given, front = split_key(x, key, lambda mask: _positions(x, mask), writes)
+    entries, front = split_key(x, key, lambda mask: _positions(x, mask), writes)
     if writes and front is False:
         return (), front  # nothing is written, wherever that is
     try:
-        index: _Index = normalize(x, tuple(given))
+        index: _Index = normalize(x, tuple(entries))
     except ValueError:
         raise unsupported_key(key) from None
-    if not any(k is Ellipsis for k in given):
+    if not any(k is Ellipsis for k in entries):
         index = (*index, Ellipsis)
     return (None, *index) if front else index, front
 
@@ -220,10 +220,10 @@ def _readable(k: Any) -> Any:
         return slice(*[int(cast("Any", b).item()) if isinstance(b, NDArray) else b for b in bounds])
     if isinstance(k, list):
         try:
-            found = np.asarray(k)
+            array = np.asarray(k)
         except ValueError as e:
             raise TypeError(str(e)) from None
-        return found if found.dtype == np.bool_ else k
+        return array if array.dtype == np.bool_ else k
     if isinstance(k, ndarray) and not k.ndim and k.dtype == np.bool_ and autograd_state.state.trace is None:
         return bool(k)
     if isinstance(k, np.ndarray) and not k.ndim and k.dtype == np.bool_:
@@ -242,10 +242,10 @@ def _check_mask(x: NDArray, mask: Any, wrong: type[Exception]) -> None:
     """Raise IndexError for a mask of too many axes, ``wrong`` for one of other extents."""
     if x.ndim < mask.ndim:
         raise IndexError(f"too many indices, whose ndim = {mask.ndim}, for array with ndim = {x.ndim}")
-    for axis, (wanted, got) in enumerate(zip(x.shape, mask.shape, strict=False)):
-        if wanted != got:
+    for axis, (expected, got) in enumerate(zip(x.shape, mask.shape, strict=False)):
+        if expected != got:
             raise wrong(
-                f"boolean index did not match indexed array along dimension {axis}; dimension is {wanted} but corresponding "
+                f"boolean index did not match indexed array along dimension {axis}; dimension is {expected} but corresponding "
                 f"boolean dimension is {got}"
             )
 
@@ -389,16 +389,16 @@ def _trailing_misfit(value: tuple[int, ...], shape: tuple[int, ...], axes: int) 
     return None
 
 
-def _not_broadcastable(shape: tuple[int, ...], wanted: tuple[int, ...]) -> MXNetError:
+def _not_broadcastable(shape: tuple[int, ...], target: tuple[int, ...]) -> MXNetError:
     """MXNet's error for values of a shape that the part does not have."""
     if 0 in shape:
-        size = prod(wanted)
+        size = prod(target)
         return MXNetError(
-            f"Check failed: src.Size() == dst->Size() (0 vs. {size}) : Cannot reshape array of size 0 into shape {shape_text(wanted)}"
+            f"Check failed: src.Size() == dst->Size() (0 vs. {size}) : Cannot reshape array of size 0 into shape {shape_text(target)}"
         )
-    more = len(shape) > len(wanted)
-    check = f"ishape.ndim() <= param.shape.ndim() ({len(shape)} vs. {len(wanted)}) " if more else _EXTENTS
-    return MXNetError(f"Check failed: {check}: shape {shape_text(shape)} is not broadcastable to {shape_text(wanted)}")
+    more = len(shape) > len(target)
+    check = f"ishape.ndim() <= param.shape.ndim() ({len(shape)} vs. {len(target)}) " if more else _EXTENTS
+    return MXNetError(f"Check failed: {check}: shape {shape_text(shape)} is not broadcastable to {shape_text(target)}")
 
 
 _EXTENTS = "ishape[j] == pshape[i] || ishape[j] == 1"

@@ -57,8 +57,8 @@ def array_ufunc(x: ndarray, function: Any, method: str, inputs: Sequence[Any], k
     if definition is None or is_on_host(definition):
         return on_host(function, inputs, kwargs)
     # NumPy makes zero-dimensional arrays of its numbers before it asks
-    given = [i[()] if isinstance(i, np.ndarray) and not i.ndim else i for i in inputs]
-    return definition(x._F, *given, **kwargs)
+    operands = [i[()] if isinstance(i, np.ndarray) and not i.ndim else i for i in inputs]
+    return definition(x._F, *operands, **kwargs)
 
 
 #: names of ufuncs under which np does not have them
@@ -125,6 +125,6 @@ def _arrays(value: Any, ctx: Context | None) -> Any:
     if isinstance(value, (bool, *numeric_types)):
         return value
     if isinstance(value, (list, tuple)):
-        found = [_arrays(v, ctx) for v in value]
-        return type(value)(*found) if hasattr(value, "_fields") else type(value)(found)
+        arrays = [_arrays(v, ctx) for v in value]
+        return type(value)(*arrays) if hasattr(value, "_fields") else type(value)(arrays)
     raise TypeError(f"Does not support converting {type(value)} to mx.np.ndarray.")

@@ -186,10 +186,10 @@ def _has_operand(F: Any, values: Any) -> bool:
 
 
 def _of_numpy(name: str) -> Callable[..., Any]:
-    found: Any = numpy
+    member: Any = numpy
     for part in name.split("."):
-        found = getattr(found, part)
-    function: Callable[..., Any] = found
+        member = getattr(member, part)
+    function: Callable[..., Any] = member
     return function
 
 
@@ -259,8 +259,8 @@ def not_supported(F: Application, operand: Any, *others: Any) -> TypeError:
     """The error for operands that are neither arrays nor numbers: names the first, and says what to write for what is wrong."""
     from ...hints.tracing import in_array_code, in_graph
 
-    given = (operand, *others)
-    wrong = next((x for x in given if not isinstance(x, (F.array, *numeric_types))), operand)
+    operands = (operand, *others)
+    wrong = next((x for x in operands if not isinstance(x, (F.array, *numeric_types))), operand)
     instead = in_graph(wrong) if F.symbolic else in_array_code(wrong, module="np")
     return TypeError(f"type {type(operand)} not supported{instead}")
 

@@ -88,9 +88,9 @@ def _with_float(lhs: DType, rhs: DType) -> DType | None:
 
 
 def _mixed(name: str, lhs: DType, rhs: DType) -> DType:
-    found = _with_float(lhs, rhs)
-    if found is not None or lhs is rhs:
-        return found or lhs
+    result = _with_float(lhs, rhs)
+    if result is not None or lhs is rhs:
+        return result or lhs
     for dtype in (lhs, rhs):
         if dtype not in _RANK:
             raise MXNetError(f"Unknown type enum {dtype.flag}\nCast it with astype('int32') or astype('int64').")
@@ -103,9 +103,9 @@ def _mixed(name: str, lhs: DType, rhs: DType) -> DType:
 
 
 def _mixed_with_floats(name: str, lhs: DType, rhs: DType) -> DType:
-    found = _with_float(lhs, rhs)
-    if found is not None:
-        return found
+    result = _with_float(lhs, rhs)
+    if result is not None:
+        return result
     if lhs is not rhs:
         raise MXNetError(
             f"Operator {name} does not support combination of {_C_NAMES.get(lhs, lhs.name)} with "

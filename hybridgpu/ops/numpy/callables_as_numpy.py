@@ -60,8 +60,8 @@ def np_apply_along_axis(F: Any, func1d: Any, axis: int, arr: Any, *args: Any, **
     lead = lines.shape[:-1]
     if not arr.size or not arr.ndim:
         raise ParameterError("Cannot apply_along_axis when any iteration dimensions are 0")
-    found = [func1d(lines[place], *args, **kwargs) for place in np.ndindex(lead)]
-    y = F.function("stack")([v if F.is_array(v) else F.function("full")((), v) for v in found])
+    results = [func1d(lines[place], *args, **kwargs) for place in np.ndindex(lead)]
+    y = F.function("stack")([v if F.is_array(v) else F.function("full")((), v) for v in results])
     y = F.function("reshape")(y, (*lead, *y.shape[1:]))
     new = y.ndim - len(lead)
     order = [*range(axis), *range(len(lead), len(lead) + new), *range(axis, len(lead))]
@@ -77,10 +77,10 @@ def np_apply_over_axes(F: Any, func: Any, a: Any, axes: Any) -> Any:
     y = a
     for axis in np.ravel(axes).tolist():
         axis = axis_of(axis, a.ndim)
-        found = func(y, axis)
-        if found.ndim != y.ndim:
-            found = F.function("expand_dims")(found, axis)
-            if found.ndim != y.ndim:
+        result = func(y, axis)
+        if result.ndim != y.ndim:
+            result = F.function("expand_dims")(result, axis)
+            if result.ndim != y.ndim:
                 raise ValueError("function is not returning an array of the correct shape")
-        y = found
+        y = result
     return y

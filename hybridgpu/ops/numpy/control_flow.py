@@ -23,8 +23,8 @@ def foreach(
     Returns:
         (outputs stacked along a new axis 0, last states), nested as the body gives them.
     """
-    found: tuple[Any, Any] = F.control_flow("foreach")(body, data, init_states, name)
-    return found
+    results: tuple[Any, Any] = F.control_flow("foreach")(body, data, init_states, name)
+    return results
 
 
 @npx_function("while_loop")
@@ -45,8 +45,8 @@ def while_loop(
     Returns:
         (outputs stacked along a new axis 0 of ``max_iterations`` rows, zeros from the last step on; last loop_vars).
     """
-    found: tuple[Any, Any] = F.control_flow("while_loop")(cond, func, loop_vars, max_iterations, name)
-    return found
+    results: tuple[Any, Any] = F.control_flow("while_loop")(cond, func, loop_vars, max_iterations, name)
+    return results
 
 
 @npx_function("cond")

@@ -274,8 +274,8 @@ def full(
     """One value everywhere, or an array that is broadcast; float32 by default, bool for True and False."""
     _need_c(order)
     if F.is_array(fill_value):
-        found = F.invoke("_npi_broadcast_to", (fill_value,), {"shape": shape})
-        return found if dtype is None else F.invoke("_npi_cast", (found,), {"dtype": dtype})
+        result = F.invoke("_npi_broadcast_to", (fill_value,), {"shape": shape})
+        return result if dtype is None else F.invoke("_npi_cast", (result,), {"dtype": dtype})
     if isinstance(fill_value, bool):
         fill_value, dtype = int(fill_value), np.bool_ if dtype is None else dtype
     attributes = _placed(ctx, shape=shape, value=fill_value, dtype=np.float32 if dtype is None else dtype)
@@ -372,8 +372,8 @@ def linspace(
     if axis != 0:
         raise NotImplementedError("the function only support axis 0")
     attributes = _placed(ctx, start=start, stop=stop, num=num, endpoint=endpoint, **given(dtype=dtype))
-    found = F.invoke("_npi_linspace", (), {**attributes, "endpoint": endpoint})
-    return (found, (stop - start) / (num - 1)) if retstep else found
+    samples = F.invoke("_npi_linspace", (), {**attributes, "endpoint": endpoint})
+    return (samples, (stop - start) / (num - 1)) if retstep else samples
 
 
 @np_function("logspace")

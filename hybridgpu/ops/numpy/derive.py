@@ -28,8 +28,8 @@ def derived_operator(name: str, legacy: str, **changes: Any) -> Operator:
     origin = OPERATORS[legacy]
     if isinstance(changes.get("inputs"), str):
         changes["inputs"] = tuple(changes["inputs"].split())
-    given = {f.name: getattr(origin, f.name) for f in fields(Operator) if f.init and f.name not in _OWN}
-    record = Operator(**{**given, **changes, "name": canonical, "aliases": tuple(aliases)})
+    attributes = {f.name: getattr(origin, f.name) for f in fields(Operator) if f.init and f.name not in _OWN}
+    record = Operator(**{**attributes, **changes, "name": canonical, "aliases": tuple(aliases)})
     for n in (canonical, *aliases):
         if n in OPERATORS:
             raise AssertionError(f"operator {n} is declared twice")

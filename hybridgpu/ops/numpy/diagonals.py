@@ -182,5 +182,5 @@ def tril_of(F: Any, m: Any, k: int = 0) -> Any:
 @np_function("diag_indices_from")
 def diag_indices_of(F: Any, arr: Any) -> tuple[Any, ...]:
     """The positions of the main diagonal, an array of int64 an axis."""
-    found = F.invoke("_npi_diag_indices_from", (arr,))
-    return found if F.symbolic else tuple(found)  # a graph has them as the rows of one array
+    indices = F.invoke("_npi_diag_indices_from", (arr,))
+    return indices if F.symbolic else tuple(indices)  # a graph has them as the rows of one array

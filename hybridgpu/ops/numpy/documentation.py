@@ -30,8 +30,8 @@ def record_of(name: str, table: dict[str, Callable[..., Any]]) -> Operator | Non
     for other in (name, *(n for n, d in table.items() if d is definition)):
         part, _, short = other.rpartition(".")
         for prefix in _PREFIXES.get(part, ("_npx_",) if table is NPX else ("_np_", "_npi_")):
-            if (found := registered(prefix + short)) is not None:
-                return found
+            if (record := registered(prefix + short)) is not None:
+                return record
     return None
 
 
@@ -77,18 +77,18 @@ def documentation(name: str, table: dict[str, Callable[..., Any]], array: str) -
     if falls_back(definition):
         lines += ["", _FALLS_BACK]
     own = dict(_ENTRY.findall(written.pop("Args", "")))
-    made = getattr(definition, "operator", None)  # whose lines have types and defaults
+    operator = getattr(definition, "operator", None)  # whose lines have types and defaults
     whole = {}
-    if made is not None:
-        whole = {n: own[n] for n in made.params if n in own} | {
-            n: f"{array}. {own[n]}" for n in made.inputs if n in own
+    if operator is not None:
+        whole = {n: own[n] for n in operator.params if n in own} | {
+            n: f"{array}. {own[n]}" for n in operator.inputs if n in own
         }
-    given = [
+    entries = [
         f"    {p.name}: {whole[p.name]}" if p.name in whole else _line(p, record, array, own)
         for p in signature.parameters.values()
     ]
-    if any(given):
-        lines += ["", "Args:", *filter(None, given)]
+    if any(entries):
+        lines += ["", "Args:", *filter(None, entries)]
     lines += ["", "Returns:", written.pop("Returns", f"    {_returned(signature, record, array)}").rstrip()]
     for title, rest in written.items():
         lines += ["", f"{title}:", rest.rstrip()]

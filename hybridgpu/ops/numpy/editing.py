@@ -158,10 +158,10 @@ def insert_scalar(b: Builder, p: Values, arr: Node, values: Node | None = None) 
 def insert_slice(b: Builder, p: Values, arr: Node, values: Node | None = None) -> Node:
     """The array with values before the positions of a slice."""
     x, axis = _target(b, p, arr)
-    found = range(*slice(p.start, p.stop, p.step).indices(x.shape[axis]))
-    if len(found) == 1:
-        return _insert_at(b, x, axis, found[0], _values(b, p, values, x, axis, False))
-    positions = b.iota((len(found),), 0, i64) * found.step + found.start
+    places = range(*slice(p.start, p.stop, p.step).indices(x.shape[axis]))
+    if len(places) == 1:
+        return _insert_at(b, x, axis, places[0], _values(b, p, values, x, axis, False))
+    positions = b.iota((len(places),), 0, i64) * places.step + places.start
     return _insert_many(b, x, axis, positions, _values(b, p, values, x, axis, False))
 
 
@@ -262,14 +262,14 @@ def _delete_line(xp: Any, p: Values, arr: Any, obj: Any) -> tuple[Any, int, Any]
 
 
 def _deleted(xp: Any, p: Values, arr: Any, obj: Any = None) -> list[Any]:
-    x, axis, kept = _delete_line(xp, p, arr, obj)
-    return [xp.take(x, kept, axis=axis)]
+    x, axis, remaining = _delete_line(xp, p, arr, obj)
+    return [xp.take(x, remaining, axis=axis)]
 
 
 def _delete_gradient(xp: Any, p: Values, cotangents: Any, inputs: Sequence[Any], outputs: Any) -> list[Any]:
-    x, axis, kept = _delete_line(xp, p, inputs[0], inputs[1] if len(inputs) > 1 else None)
+    x, axis, remaining = _delete_line(xp, p, inputs[0], inputs[1] if len(inputs) > 1 else None)
     y = xp.zeros_like(x)
-    y[(slice(None),) * axis + (kept,)] = cotangents[0]
+    y[(slice(None),) * axis + (remaining,)] = cotangents[0]
     return [y.reshape(inputs[0].shape), *[None] * (len(inputs) - 1)]
 
 
@@ -326,9 +326,9 @@ def _distinct(xp: Any, p: Values, data: Any) -> list[Any]:
     x = data if where is xp else xp.asnumpy(data)
     flags = {"return_index": p.return_index, "return_inverse": p.return_inverse, "return_counts": p.return_counts}
     axis = {} if p.axis is None else {"axis": p.axis}
-    found = where.unique(x.reshape(-1) if p.axis is None else x, **flags, **axis)
-    found = list(found) if isinstance(found, tuple) else [found]
-    return [xp.asarray(found[0]), *(xp.asarray(y.reshape(-1)).astype(xp.int64) for y in found[1:])]
+    results = where.unique(x.reshape(-1) if p.axis is None else x, **flags, **axis)
+    results = list(results) if isinstance(results, tuple) else [results]
+    return [xp.asarray(results[0]), *(xp.asarray(y.reshape(-1)).astype(xp.int64) for y in results[1:])]
 
 
 @operator(
@@ -373,5 +373,5 @@ def np_unique(
         "return_counts": return_counts,
         "axis": axis,
     }
-    found = F.invoke("_npi_unique", (ar,), attributes)
-    return tuple(found) if isinstance(found, list) else found
+    results = F.invoke("_npi_unique", (ar,), attributes)
+    return tuple(results) if isinstance(results, list) else results

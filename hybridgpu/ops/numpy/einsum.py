@@ -100,18 +100,18 @@ def _extents(labels: Sequence[str], data: Sequence[Node]) -> dict[str, int]:
     Raises:
         MXNetError: two others.
     """
-    found: dict[str, int] = {}
+    extents: dict[str, int] = {}
     for k, (names, x) in enumerate(zip(labels, data, strict=True)):
         for c, d in zip(names, x.shape, strict=True):
-            known = found.setdefault(c, d)
-            if known == 1:
-                found[c] = d
-            elif d not in (1, known):
+            extent = extents.setdefault(c, d)
+            if extent == 1:
+                extents[c] = d
+            elif d not in (1, extent):
                 raise _fail(
                     "dim == 1 || dim == dimension_dict[static_cast<int>(c)]",
-                    f"Size of label '{c}' for operand  {k} ({d}) does not match previous terms ({known}).",
+                    f"Size of label '{c}' for operand  {k} ({d}) does not match previous terms ({extent}).",
                 )
-    return found
+    return extents
 
 
 # -- one operand
@@ -130,9 +130,9 @@ def _without_repeats(b: Builder, x: Node, names: str, extents: dict[str, int]) -
         zero = (0,) * len(lead)
         x = b.slice(flat, (*zero, 0), flat.shape, (*(1,) * len(lead), step))
         names = "".join(names[k] for k in rest) + c
-    kept = [k for k, c in enumerate(names) if x.shape[k] == extents[c]]
-    x = b.reshape(x, tuple(x.shape[k] for k in kept))
-    return x, "".join(names[k] for k in kept)
+    remaining = [k for k, c in enumerate(names) if x.shape[k] == extents[c]]
+    x = b.reshape(x, tuple(x.shape[k] for k in remaining))
+    return x, "".join(names[k] for k in remaining)
 
 
 def _summed(b: Builder, operand: _Operand, needed: Iterable[str]) -> _Operand:

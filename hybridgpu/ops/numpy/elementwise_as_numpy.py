@@ -31,8 +31,8 @@ def common_float(*dtypes: DType) -> DType:
     first = dtypes[0]
     if first.is_float and all(d is first for d in dtypes):
         return first
-    found = dtype_of(np.result_type(*(d.np for d in dtypes)))
-    return found if found.is_float else f64
+    dtype = dtype_of(np.result_type(*(d.np for d in dtypes)))
+    return dtype if dtype.is_float else f64
 
 
 def need_arrays(F: Any, *values: Any, floats: bool = False) -> None:
@@ -75,15 +75,15 @@ def need_arrays(F: Any, *values: Any, floats: bool = False) -> None:
 def isclose(b: Builder, p: Values, *operands: Node) -> Node:
     """Whether ``|a - b| <= atol + rtol * |b|``. Hybridgpu's own."""
     dtype = common_float(*(n.dtype for n in operands))
-    given = iter([b.cast(n, dtype) for n in operands])
-    x, y = (next(given) if v is None else b.full((), v, dtype) for v in (p.lhs, p.rhs))
+    arrays = iter([b.cast(n, dtype) for n in operands])
+    x, y = (next(arrays) if v is None else b.full((), v, dtype) for v in (p.lhs, p.rhs))
     try:
         x, y = broadcast_pair(b, x, y)
     except MXNetError as e:
         raise ParameterError(str(e)) from None
     near = b.le(b.abs(x - y), b.abs(y) * p.rtol + p.atol)
-    found = b.select(b.logical_and(b.isfinite(x), b.isfinite(y)), near, b.eq(x, y))
-    return b.logical_or(found, b.logical_and(b.isnan(x), b.isnan(y))) if p.equal_nan else found
+    close = b.select(b.logical_and(b.isfinite(x), b.isfinite(y)), near, b.eq(x, y))
+    return b.logical_or(close, b.logical_and(b.isnan(x), b.isnan(y))) if p.equal_nan else close
 
 
 def _isclose(F: Any, a: Any, b: Any, rtol: float, atol: float, equal_nan: bool) -> Any:

@@ -132,12 +132,12 @@ def reshape(b: Builder, p: Values, a: Node) -> Node:
     out = _extents(a.shape, p)
     text = f"Cannot reshape array of shape {shape_text(a.shape)} into shape {shape_text(p.newshape)} , reverse = {p.reverse:d}"
     if -1 in out:
-        known = -prod(out)
-        if not known:
+        known_size = -prod(out)
+        if not known_size:
             raise MXNetError(f"Check failed: known_dim_size_prod != 0 (0 vs. 0) : {text}")
-        if a.size % known:
+        if a.size % known_size:
             raise MXNetError(f"Check failed: src.Size() % known_dim_size_prod == 0: {text}")
-        out[out.index(-1)] = a.size // known
+        out[out.index(-1)] = a.size // known_size
     if prod(out) != a.size:
         sizes = f"src.Size() == target_size ({a.size} vs. {prod(out)})"
         if any(code < -1 for code in p.newshape):

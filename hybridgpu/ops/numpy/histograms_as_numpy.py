@@ -141,14 +141,16 @@ def histogramdd(b: Builder, p: Values, *data: Node) -> Node:
         inside = within if inside is None else b.logical_and(inside, within)
         place = place * count + b.max(b.min(k, count - 1), 0)
     counted = b.select(inside, weights, b.full((n,), 0, f64))
-    found = b.reshape(b.scatter_add(counted, place, axis=0, extent=prod(shape)), shape)
+    counts = b.reshape(b.scatter_add(counted, place, axis=0, extent=prod(shape)), shape)
     if not p.density:
-        return found
-    total = b.sum(found)
+        return counts
+    total = b.sum(counts)
     for axis, edges in enumerate(lines):
         width = b.cast(b.slice(edges, (1,), edges.shape) - b.slice(edges, (0,), (edges.size - 1,)), f64)
-        found = found / b.broadcast(b.reshape(width, tuple(d if j == axis else 1 for j, d in enumerate(shape))), shape)
-    return found / b.broadcast(b.reshape(total, (1,) * len(shape)), shape)
+        counts = counts / b.broadcast(
+            b.reshape(width, tuple(d if j == axis else 1 for j, d in enumerate(shape))), shape
+        )
+    return counts / b.broadcast(b.reshape(total, (1,) * len(shape)), shape)
 
 
 def _histogram(F: Any, columns: Any, bins: Any, range: Any, density: Any, weights: Any) -> tuple[Any, list[Any]]:
@@ -201,8 +203,8 @@ def np_histogram2d(
     need_arrays(F, x, y)
     if isinstance(bins, (list, tuple)) and len(bins) != 2:
         raise NotImplementedError("bins of operators are a number or an array, or two of them")
-    found, edges = _histogram(F, [x, y], bins, range, normed if density is None else density, weights)
-    return (found, *edges)
+    counts, edges = _histogram(F, [x, y], bins, range, normed if density is None else density, weights)
+    return (counts, *edges)
 
 
 @np_function_or_host("histogramdd", _histogramdd)
@@ -221,5 +223,5 @@ def np_histogramdd(
         if F.symbolic or sample.ndim not in (1, 2) or not sample.size:
             raise NotImplementedError("points of a graph are a list of coordinates")
         sample = [sample] if sample.ndim == 1 else [sample[:, k] for k in np.arange(sample.shape[1]).tolist()]
-    found, edges = _histogram(F, list(sample), bins, range, normed if density is None else density, weights)
-    return found, edges
+    counts, edges = _histogram(F, list(sample), bins, range, normed if density is None else density, weights)
+    return counts, edges

@@ -63,13 +63,13 @@ def _entries(data: tuple[int, ...], mask: tuple[int, ...], value: tuple[int, ...
     Raises:
         MXNetError: there are too many.
     """
-    wanted = len(data) - len(mask) + 1
-    if len(value) > wanted:
+    ndim = len(data) - len(mask) + 1
+    if len(value) > ndim:
         raise MXNetError(
-            f"Check failed: vshape.ndim() <= dshape.ndim() - mshape.ndim() + 1 ({len(value)} vs. {wanted}) : cannot assign "
+            f"Check failed: vshape.ndim() <= dshape.ndim() - mshape.ndim() + 1 ({len(value)} vs. {ndim}) : cannot assign "
             f"{shape_text(value)} where a mask of {shape_text(mask)} holds in {shape_text(data)}"
         )
-    return (1,) * (wanted - len(value)) + value
+    return (1,) * (ndim - len(value)) + value
 
 
 def _check_number(xp: Any, p: Values, data: Any, mask: Any, value: Any) -> None:
@@ -102,14 +102,14 @@ def boolean_mask_assign_tensor(b: Builder, p: Values, data: Node, mask: Node, va
     """The data with the entries of an array, one after the other, where the mask holds."""
     start = p.start_axis
     here = _mask_places(b, data, mask, start)
-    found = b.reshape(value, _entries(data.shape, mask.shape, value.shape))
+    entries = b.reshape(value, _entries(data.shape, mask.shape, value.shape))
     covered: tuple[int, ...] = (1,) * mask.ndim
-    if found.shape[start] != 1:  # the k-th place takes the k-th entry
+    if entries.shape[start] != 1:  # the k-th place takes the k-th entry
         order = b.cumsum(b.cast(b.reshape(truth(b, mask), (mask.size,)), i64), axis=0) - 1
-        found = b.take(found, b.max(b.min(order, found.shape[start] - 1), 0), axis=start)
+        entries = b.take(entries, b.max(b.min(order, entries.shape[start] - 1), 0), axis=start)
         covered = mask.shape
-    found = b.reshape(found, (*found.shape[:start], *covered, *found.shape[start + 1 :]))
-    return b.select(here, b.broadcast(found, data.shape), data)
+    entries = b.reshape(entries, (*entries.shape[:start], *covered, *entries.shape[start + 1 :]))
+    return b.select(here, b.broadcast(entries, data.shape), data)
 
 
 @operator(
@@ -180,5 +180,5 @@ def unravel_index(F: Any, indices: Any, shape: Any, order: str = "C") -> tuple[A
         raise NotImplementedError("Do not support column-major (Fortran-style) order at this moment")
     if isinstance(indices, numeric_types):
         return np.unravel_index(int(indices), shape)
-    found = F.invoke("_npi_unravel_index", (indices,), {"shape": shape})
-    return found if F.symbolic else tuple(found)  # a graph has them as the rows of one array
+    coordinates = F.invoke("_npi_unravel_index", (indices,), {"shape": shape})
+    return coordinates if F.symbolic else tuple(coordinates)  # a graph has them as the rows of one array

@@ -35,10 +35,10 @@ def _joined(b: Builder, data: Sequence[Node], axis: int) -> Node:
         if x.ndim != first.ndim or any(
             j != axis and d != e for j, (d, e) in enumerate(zip(x.shape, first.shape, strict=False))
         ):
-            wanted = shape_text([-1 if j == axis else d for j, d in enumerate(first.shape)])
+            expected = shape_text([-1 if j == axis else d for j, d in enumerate(first.shape)])
             raise MXNetError(
                 "Check failed: shape_assign(&(*in_shape)[i], dshape): Incompatible input shape: expected "
-                f"{wanted}, got {shape_text(x.shape)} (input {k})"
+                f"{expected}, got {shape_text(x.shape)} (input {k})"
             )
     return b.copy(first) if len(data) == 1 else b.concat(list(data), axis)
 
@@ -240,8 +240,8 @@ def _cuts(indices_or_sections: Any) -> dict[str, Any]:
 
 def _invoke(F: Any, operator: str, ary: Any, indices_or_sections: Any, axis: int) -> Any:
     attributes = {"axis": axis, "squeeze_axis": False, **_cuts(indices_or_sections)}
-    found = F.invoke(operator, (ary,), attributes)
-    return found if isinstance(found, list) else [found]
+    parts = F.invoke(operator, (ary,), attributes)
+    return parts if isinstance(parts, list) else [parts]
 
 
 @np_function("split")

@@ -102,8 +102,8 @@ def _inverse_by_svd(b: Builder, A: Node, cutoff: Node) -> Node:
         both = b.svd(x)
         u, s, v = _part(b, both, 0, m), _part(b, both, m, m + 1), _part(b, both, m + 1, m + 1 + n)
         least = b.reduce("amax", s, (s.ndim - 2,), keepdims=True) * b.reshape(cutoff, (*x.shape[:-2], 1, 1))
-        kept = b.gt(s, b.broadcast(least, s.shape))
-        inverse = b.select(kept, 1 / b.select(kept, s, b.full_like(s, 1)), b.full_like(s, 0))
+        mask = b.gt(s, b.broadcast(least, s.shape))
+        inverse = b.select(mask, 1 / b.select(mask, s, b.full_like(s, 1)), b.full_like(s, 0))
         y = b.dot(swap(b, v * b.broadcast(inverse, v.shape)), swap(b, u))
     return swap(b, y) if tall else y
 
@@ -435,8 +435,8 @@ def np_norm(F: Any, x: Any, ord: Any = None, axis: Any = None, keepdims: bool = 
 @np_function("linalg.svd")
 def np_svd(F: Any, a: Any) -> tuple[Any, Any, Any]:
     """ut, s and v of a = ut diag(s) v; a has at most as many rows as columns."""
-    found = F.invoke("_npi_svd", (a,))
-    return found if F.symbolic else tuple(found)
+    results = F.invoke("_npi_svd", (a,))
+    return results if F.symbolic else tuple(results)
 
 
 @np_function("linalg.cholesky")
@@ -506,12 +506,12 @@ def np_eigvalsh(F: Any, a: Any, UPLO: str = "L") -> Any:
 @np_function("linalg.eig")
 def np_eig(F: Any, a: Any) -> tuple[Any, Any]:
     """Eigenvalues, which must be real, and eigenvectors as columns."""
-    found = F.invoke("_npi_eig", (a,))
-    return found if F.symbolic else tuple(found)
+    results = F.invoke("_npi_eig", (a,))
+    return results if F.symbolic else tuple(results)
 
 
 @np_function("linalg.eigh")
 def np_eigh(F: Any, a: Any, UPLO: str = "L") -> tuple[Any, Any]:
     """Eigenvalues of symmetric matrices, ascending, and eigenvectors as columns."""
-    found = F.invoke("_npi_eigh", (a,), {"UPLO": UPLO})
-    return found if F.symbolic else tuple(found)
+    results = F.invoke("_npi_eigh", (a,), {"UPLO": UPLO})
+    return results if F.symbolic else tuple(results)

@@ -169,8 +169,8 @@ def np_qr(F: Any, a: Any, mode: str = "reduced") -> Any:
     need_arrays(F, a)
     if mode not in ("reduced", "r"):
         raise NotImplementedError("operators have the modes 'reduced' and 'r'")
-    found = F.invoke("_npi_qr", (a,))
-    return found[1] if mode == "r" else found if F.symbolic else tuple(found)
+    results = F.invoke("_npi_qr", (a,))
+    return results[1] if mode == "r" else results if F.symbolic else tuple(results)
 
 
 def _lstsq(a: Any, b: Any, rcond: Any = "warn") -> Any:
@@ -223,8 +223,8 @@ def np_lstsq(F: Any, a: Any, b: Any, rcond: Any = "warn") -> Any:
     """
     need_arrays(F, a, b)
     rcond = -1.0 if isinstance(rcond, str) else rcond
-    found = F.invoke("_npi_lstsq", (a, b), {"rcond": rcond})
-    return found if F.symbolic else tuple(found)
+    results = F.invoke("_npi_lstsq", (a, b), {"rcond": rcond})
+    return results if F.symbolic else tuple(results)
 
 
 # -- products

@@ -211,12 +211,12 @@ def _i0_series(dtype: DType) -> tuple[tuple[float, ...], tuple[float, ...]]:
         x = 16 / (t + 1)
         return _scaled_i0(x) * np.sqrt(x)
 
-    found = []
+    coefficients = []
     for function in (lambda t: _scaled_i0(4 * (t + 1)), beyond):
         series = np.polynomial.chebyshev.chebinterpolate(function, 32)
         used = np.flatnonzero(np.abs(series) > np.finfo(dtype.np).eps * 0.125 * np.abs(series).max())
-        found.append(tuple(series[: used[-1] + 1].tolist()))
-    return found[0], found[1]
+        coefficients.append(tuple(series[: used[-1] + 1].tolist()))
+    return coefficients[0], coefficients[1]
 
 
 def _chebyshev(b: Builder, t: Node, series: tuple[float, ...]) -> Node:

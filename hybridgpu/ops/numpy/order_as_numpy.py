@@ -169,9 +169,14 @@ def _of_quantiles(name: str, percent: bool) -> None:
             raise NotImplementedError("NumPy has the error for it")
         if (interpolation or method) not in ("higher", "linear", "lower", "midpoint", "nearest"):
             raise NotImplementedError(f"operators do not have the method {interpolation or method}")
-        given = {"axis": axis, "keepdims": bool(keepdims), "interpolation": interpolation or method, "percent": percent}
+        options = {
+            "axis": axis,
+            "keepdims": bool(keepdims),
+            "interpolation": interpolation or method,
+            "percent": percent,
+        }
         if F.is_array(q):
-            return F.number(F.invoke("_npi_nanquantile", (a, q), given))
+            return F.number(F.invoke("_npi_nanquantile", (a, q), options))
         one = isinstance(q, numeric_types)
         numbers = np.asarray(q, dtype="float64")
         if numbers.ndim > 1 or not numbers.size:
@@ -180,7 +185,7 @@ def _of_quantiles(name: str, percent: bool) -> None:
             raise ValueError(
                 f"{'Percentiles' if percent else 'Quantiles'} must be in the range [0, {100 if percent else 1}]"
             )
-        attributes = {**given, "numbers": tuple(numbers.reshape(-1).tolist()), "one": one}
+        attributes = {**options, "numbers": tuple(numbers.reshape(-1).tolist()), "one": one}
         return F.number(F.invoke("_npi_nanquantile", (a,), attributes))
 
     definition.__doc__ = f"{'Percentiles' if percent else 'Quantiles'} over axes of the elements that are not NaN."

@@ -28,10 +28,10 @@ class Pairs(Param):
 
     def read(self, text: str) -> tuple[tuple[int, ...], ...]:
         try:
-            found = ast.literal_eval(text)
-            if all(isinstance(v, int) for v in found):
-                found = (found,)
-            return tuple(tuple(int(v) for v in pair) for pair in found)
+            pairs = ast.literal_eval(text)
+            if all(isinstance(v, int) for v in pairs):
+                pairs = (pairs,)
+            return tuple(tuple(int(v) for v in pair) for pair in pairs)
         except (SyntaxError, TypeError):
             raise ValueError from None
 

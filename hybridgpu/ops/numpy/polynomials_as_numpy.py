@@ -91,8 +91,8 @@ _of_polynomials("polysub", "subtract")
 
 
 def _common_type(p: Values, dtypes: Sequence[DType | None]) -> DType | None:
-    known = [d for d in dtypes if d is not None]
-    return common_type(*known) if len(known) == len(dtypes) else None
+    known_dtypes = [d for d in dtypes if d is not None]
+    return common_type(*known_dtypes) if len(known_dtypes) == len(dtypes) else None
 
 
 @operator(
@@ -121,8 +121,8 @@ def correlate(b: Builder, p: Values, a: Node, v: Node) -> Node:
     x = b.pad(x, (low,), (high,), 0)
     n = x.size - k + 1
     shifted = b.unfold(b.broadcast(b.reshape(x, (1, x.size)), (k, x.size)), stride=(1,), dilate=(1,), extent=(n,))
-    found = b.sum(shifted * b.broadcast(b.reshape(y, (k, 1)), (k, n)), (0,))
-    return b.cast(b.reverse(found, axes=(0,)) if swapped else found, dtype)
+    sums = b.sum(shifted * b.broadcast(b.reshape(y, (k, 1)), (k, n)), (0,))
+    return b.cast(b.reverse(sums, axes=(0,)) if swapped else sums, dtype)
 
 
 @np_function_or_host("correlate")
@@ -257,9 +257,9 @@ def polyfit(b: Builder, p: Values, x: Node, y: Node, w: Node | None = None) -> N
         weights = b.reshape(b.cast(w, f64), (x.size, 1))
         left, right = (m * b.broadcast(weights, m.shape) for m in (left, right))
     scale = b.sqrt(b.sum(left * left, (0,)))
-    found = b.dot(_inverse_by_svd(b, left / b.broadcast(scale, left.shape), b.full((), rcond, f64)), right)
-    found = found / b.broadcast(b.reshape(scale, (n, 1)), found.shape)
-    return b.reshape(found, (n, *y.shape[1:]))
+    coefficients = b.dot(_inverse_by_svd(b, left / b.broadcast(scale, left.shape), b.full((), rcond, f64)), right)
+    coefficients = coefficients / b.broadcast(b.reshape(scale, (n, 1)), coefficients.shape)
+    return b.reshape(coefficients, (n, *y.shape[1:]))
 
 
 @np_function_or_host("polyfit")

@@ -33,20 +33,20 @@ def search(b: Builder, line: Node, x: Node, right: bool) -> Node:
     """How many elements of an ordered line stand before each ``x``; those that are equal count if ``right``. NaN is last."""
     dtype, n = common_type(line.dtype, x.dtype), line.size
     line, x = b.stop_gradient(b.cast(line, dtype)), b.stop_gradient(b.cast(x, dtype))
-    found = b.full(x.shape, 0, i64)
+    count = b.full(x.shape, 0, i64)
     if not n:
-        return found
+        return count
     step = 1 << (n.bit_length() - 1)
     while step:
-        place = found + step
+        place = count + step
         element = b.take(line, b.min(place, n) - 1, axis=0)
         before = b.le(element, x) if right else b.lt(element, x)
         if dtype.is_float:
             last = b.isnan(x) if right else b.logical_and(b.isnan(x), b.logical_not(b.isnan(element)))
             before = b.logical_or(before, last)
-        found = b.select(b.logical_and(b.le(place, n), before), place, found)
+        count = b.select(b.logical_and(b.le(place, n), before), place, count)
         step >>= 1
-    return found
+    return count
 
 
 def _need_line(line: Node, text: str) -> None:

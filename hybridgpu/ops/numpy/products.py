@@ -20,11 +20,11 @@ from .ufuncs import check_keywords
 __all__ = ["contracted"]
 
 
-def _inconsistent(x: Node, wanted: Sequence[int], of_a: Sequence[str], of_b: Sequence[str]) -> MXNetError:
+def _inconsistent(x: Node, expected: Sequence[int], of_a: Sequence[str], of_b: Sequence[str]) -> MXNetError:
     """The error for axes that are summed over and differ in size."""
     pairs = " and ".join(f"{p} as long as {q}" for p, q in zip(of_a, of_b, strict=True))
     return refusal(
-        f"Shape inconsistent, Provided = {shape_text(x.shape)}, inferred shape={shape_text(wanted)}",
+        f"Shape inconsistent, Provided = {shape_text(x.shape)}, inferred shape={shape_text(expected)}",
         f"The sum of products needs {pairs}: transpose one of them, such as b.T.",
     )
 
@@ -46,11 +46,11 @@ def contracted(b: Builder, x: Node, y: Node, x_axes: Sequence[int], y_axes: Sequ
                 raise MXNetError(f"Check failed: axis {k} is out of bounds for {word} of {node.ndim} dimensions")
     xs, ys = [k % x.ndim for k in x_axes], [k % y.ndim for k in y_axes]
     if [x.shape[k] for k in xs] != [y.shape[k] for k in ys]:
-        wanted = list(x.shape)
+        expected = list(x.shape)
         for k, other in zip(xs, ys, strict=True):
-            wanted[k] = y.shape[other]
+            expected[k] = y.shape[other]
         raise _inconsistent(
-            x, wanted, [f"axis {k} of a ({x.shape[k]})" for k in xs], [f"axis {k} of b ({y.shape[k]})" for k in ys]
+            x, expected, [f"axis {k} of a ({x.shape[k]})" for k in xs], [f"axis {k} of b ({y.shape[k]})" for k in ys]
         )
     of_x, of_y = ([k for k in range(n.ndim) if k not in axes] for n, axes in ((x, xs), (y, ys)))
     left, right = tuple(x.shape[k] for k in of_x), tuple(y.shape[k] for k in of_y)
@@ -120,9 +120,9 @@ def matmul(b: Builder, p: Values, x: Node, y: Node) -> Node:
                 f"Check failed: {word}_ndim != 0 (0 vs. 0) : Multiplication by scalars is not allowed.\nWrite a * b."
             )
     if x.shape[-1] != y.shape[-2 if y.ndim > 1 else -1]:
-        wanted = (*x.shape[:-1], y.shape[-2 if y.ndim > 1 else -1])
-        row = f"axis {max(y.ndim - 2, 0)} of b ({wanted[-1]})"
-        raise _inconsistent(x, wanted, [f"axis {x.ndim - 1} of a ({x.shape[-1]})"], [row])
+        expected = (*x.shape[:-1], y.shape[-2 if y.ndim > 1 else -1])
+        row = f"axis {max(y.ndim - 2, 0)} of b ({expected[-1]})"
+        raise _inconsistent(x, expected, [f"axis {x.ndim - 1} of a ({x.shape[-1]})"], [row])
     if y.ndim <= 2:  # one product, however many leading axes
         return contracted(b, x, y, (-1,), (0,))
     left = b.reshape(x, (1, *x.shape)) if x.ndim == 1 else x

@@ -206,9 +206,9 @@ def npx_bernoulli(
         raise ValueError(
             f"Either `prob` or `logit` must be specified, but not both. Received prob={prob}, logit={logit}"
         )
-    given = {"prob": prob} if prob is not None else {"logit": logit}
+    parameter = {"prob": prob} if prob is not None else {"logit": logit}
     rest = {"logit" if prob is not None else "prob": None, "is_logit": prob is None}
-    return _draw(F, "_npi_bernoulli", given, size, ctx, out, dtype=dtype or "float32", **rest)
+    return _draw(F, "_npi_bernoulli", parameter, size, ctx, out, dtype=dtype or "float32", **rest)
 
 
 @npx_function("random.uniform_n")

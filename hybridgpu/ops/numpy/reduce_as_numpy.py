@@ -61,10 +61,10 @@ def axes_of(axis: tuple[int, ...] | None, ndim: int) -> tuple[int, ...]:
     Raises:
         ParameterError: one is out of range, or there twice.
     """
-    found = tuple(range(ndim)) if axis is None else tuple(axis_of(k, ndim) for k in axis)
-    if len(set(found)) != len(found):
+    axes = tuple(range(ndim)) if axis is None else tuple(axis_of(k, ndim) for k in axis)
+    if len(set(axes)) != len(axes):
         raise ParameterError("duplicate value in 'axis'")
-    return found
+    return axes
 
 
 def _number_for_nan(b: Builder, x: Node, number: float) -> Node:
@@ -202,9 +202,9 @@ def _place(word: str, least: float) -> None:
         if not x.shape[axis]:
             raise ParameterError(f"attempt to get {word} of an empty sequence")
         x = _number_for_nan(b, x, least)
-        found = getattr(b, word)(x if x.dtype is not bool_ else b.cast(x, u8), axes=(axis,))
+        position = getattr(b, word)(x if x.dtype is not bool_ else b.cast(x, u8), axes=(axis,))
         shape = kept_shape(a.shape, range(a.ndim) if p.axis is None else (axis,), p.keepdims)
-        return b.reshape(b.cast(found, i64), shape)
+        return b.reshape(b.cast(position, i64), shape)
 
     kind = "largest" if word == "argmax" else "smallest"
     operator(

@@ -77,8 +77,8 @@ def ediff1d(b: Builder, p: Values, input1: Node, *others: Node) -> Node:
         middle = b.full((0,), 0, x.dtype)
     left = iter(others)
 
-    def end(given: bool, number: float | None) -> list[Node]:
-        if given:
+    def end(present: bool, number: float | None) -> list[Node]:
+        if present:
             y = next(left)
             return [b.reshape(y, (y.size,))]
         return [] if number is None else [scalar_node(b, b.full((1,), 0, x.dtype), number)]

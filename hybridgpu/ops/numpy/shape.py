@@ -35,28 +35,28 @@ def np_axis(axis: int, ndim: int) -> int:
 # -- reshape
 
 
-def _new_shape(size: int, wanted: Sequence[int]) -> tuple[int, ...]:
+def _new_shape(size: int, extents: Sequence[int]) -> tuple[int, ...]:
     """The shape that extents describe of which one may be -1."""
-    for d in wanted:
+    for d in extents:
         if d < -1:
             raise MXNetError(
                 f"Check failed: param.newshape[i] == -1 ({d} vs. -1) : The shape dimension size to inferred must be -1"
             )
-    shape = list(wanted)
+    shape = list(extents)
     if -1 in shape:
         if shape.count(-1) > 1:
             raise MXNetError("Check failed: !has_unknown_dim_size: Can only specify one unknown dimension")
-        known = prod(d for d in shape if d != -1)
-        if not known:
+        known_size = prod(d for d in shape if d != -1)
+        if not known_size:
             raise MXNetError(
                 f"Check failed: known_dim_size_prod != 0 (0 vs. 0) : Cannot reshape array of size {size} into shape "
-                f"{shape_text(wanted)}"
+                f"{shape_text(extents)}"
             )
-        shape[shape.index(-1)] = size // known
+        shape[shape.index(-1)] = size // known_size
     if prod(shape) != size:
         raise MXNetError(
             f"Check failed: src.Size() == dst->Size() ({size} vs. {prod(shape)}) : Cannot reshape array of size {size} "
-            f"into shape {shape_text(wanted)}"
+            f"into shape {shape_text(extents)}"
         )
     return tuple(shape)
 

@@ -169,8 +169,8 @@ def np_histogram(
     F: Any, a: Any, bins: Any = 10, range: Any = None, normed: Any = None, weights: Any = None, density: Any = None
 ) -> tuple[Any, Any]:
     """How many elements lie in each bin, and the edges of the bins: a number with a range, or an array of edges."""
-    for name, given in (("normed", normed is True), ("weights", weights is not None), ("density", density is True)):
-        if given:
+    for name, present in (("normed", normed is True), ("weights", weights is not None), ("density", density is True)):
+        if present:
             raise NotImplementedError(f"{name} is not supported yet...")
     if isinstance(bins, numeric_types):
         if range is None:

@@ -146,8 +146,8 @@ def _part(b: Builder, x: Node, axis: int, first: int, behind: int) -> Node:
 
 
 def _area_type(dtypes: Sequence[DType | None]) -> DType | None:
-    known = [d for d in dtypes if d is not None]
-    return common_float(*known) if len(known) == len(dtypes) else None
+    known_dtypes = [d for d in dtypes if d is not None]
+    return common_float(*known_dtypes) if len(known_dtypes) == len(dtypes) else None
 
 
 @operator(

@@ -30,16 +30,16 @@ def trim_kernel(b: Builder, node: Node, inputs: Sequence[Node]) -> Node | None:
     (x, w), p = inputs, node.params
     spans = [(d - 1) * base + 1 for d, base in zip(x.shape[2:], p["base_dilate"], strict=True)]
     columns = (spans, w.shape[2:], node.shape[2:], p["stride"], p["low"], p["dilate"])
-    kept = [_live_taps(*c) for c in zip(*columns, strict=True)]
-    if any(not k for k in kept):
+    live = [_live_taps(*c) for c in zip(*columns, strict=True)]
+    if any(not k for k in live):
         return b.full(node.shape, 0, node.dtype)
-    if all(len(k) == taps for k, taps in zip(kept, w.shape[2:], strict=True)):
+    if all(len(k) == taps for k, taps in zip(live, w.shape[2:], strict=True)):
         return None
-    low = tuple(lo - k.start * d for lo, k, d in zip(p["low"], kept, p["dilate"], strict=True))
+    low = tuple(lo - k.start * d for lo, k, d in zip(p["low"], live, p["dilate"], strict=True))
     high = tuple(
-        hi - (taps - k.stop) * d for hi, taps, k, d in zip(p["high"], w.shape[2:], kept, p["dilate"], strict=True)
+        hi - (taps - k.stop) * d for hi, taps, k, d in zip(p["high"], w.shape[2:], live, p["dilate"], strict=True)
     )
-    part = b.slice(w, (0, 0, *(k.start for k in kept)), (*w.shape[:2], *(k.stop for k in kept)))
+    part = b.slice(w, (0, 0, *(k.start for k in live)), (*w.shape[:2], *(k.stop for k in live)))
     return b.conv(x, part, **{**p, "low": low, "high": high})
 
 

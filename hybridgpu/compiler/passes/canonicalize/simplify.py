@@ -59,12 +59,12 @@ def simplify(graph: Graph) -> Graph:
 def _rewrite(b: Builder, node: Node, inputs: Sequence[Node]) -> Node:
     """``node`` over new operands, simplified until no rule applies (each makes it cheaper, so this ends)."""
     while True:
-        found = _step(b, node, inputs)
-        if found is None:
+        replacement = _step(b, node, inputs)
+        if replacement is None:
             return b.reapply(node, inputs)
-        if found is node or not found.inputs:
-            return found
-        node, inputs = found, found.inputs
+        if replacement is node or not replacement.inputs:
+            return replacement
+        node, inputs = replacement, replacement.inputs
 
 
 def _step(b: Builder, node: Node, inputs: Sequence[Node]) -> Node | None:
@@ -73,9 +73,9 @@ def _step(b: Builder, node: Node, inputs: Sequence[Node]) -> Node | None:
     if folded is not None:
         return folded
     for apply in RULES.get(node.prim.name, ()):
-        found = apply(b, node, inputs)
-        if found is not None:
-            return found
+        replacement = apply(b, node, inputs)
+        if replacement is not None:
+            return replacement
     return None
 
 
@@ -83,8 +83,8 @@ def _is(node: Node, value: float) -> bool:
     """True for a constant equal to ``value``, sign of zero included."""
     if node.prim.name != "full":
         return False
-    held = node.params["value"]
-    return bool(held == value) and math.copysign(1, held) == math.copysign(1, value)
+    constant = node.params["value"]
+    return bool(constant == value) and math.copysign(1, constant) == math.copysign(1, value)
 
 
 #: primitives that make something of nothing, and what
@@ -336,9 +336,9 @@ def _transpose(b: Builder, node: Node, inputs: Sequence[Node]) -> Node | None:
 def _slice(b: Builder, node: Node, inputs: Sequence[Node]) -> Node | None:
     x, p = inputs[0], node.params
     if x.prim.name == "concat" and node.size:
-        found = _part(x, p["begin"], p["end"], p["step"])
-        if found is not None:
-            return b.slice(*found, p["step"])
+        part = _part(x, p["begin"], p["end"], p["step"])
+        if part is not None:
+            return b.slice(*part, p["step"])
     return b.slice(x, p["begin"], p["end"], p["step"])
 
 
@@ -430,12 +430,12 @@ def _sum_of_padded(b: Builder, node: Node, inputs: Sequence[Node]) -> Node | Non
 @rule("sum", "prod", "amax", "amin", "argmax", "argmin")
 def _reduce(b: Builder, node: Node, inputs: Sequence[Node]) -> Node | None:
     x, axes = inputs[0], node.params["axes"]
-    kept = tuple(a for a in axes if x.shape[a] != 1)
-    if kept == axes:
+    nontrivial = tuple(a for a in axes if x.shape[a] != 1)
+    if nontrivial == axes:
         return None
-    if not kept:
+    if not nontrivial:
         if node.prim.name in ("argmax", "argmin"):
             return b.full(node.shape, 0, node.dtype)
         return b.cast(b.reshape(x, node.shape), node.dtype)
-    y = b.apply(node.prim, (x,), {**node.params, "axes": kept})
+    y = b.apply(node.prim, (x,), {**node.params, "axes": nontrivial})
     return b.reshape(y, node.shape)

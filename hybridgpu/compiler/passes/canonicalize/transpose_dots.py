@@ -24,16 +24,16 @@ __all__ = ["run"]
 def run(graph: Graph, ctx: PassContext) -> Graph:
     """``graph`` with transposed operands in place of transposed products."""
     uses = Counter([*(i for n in graph.nodes for i in n.inputs), *graph.outputs])
-    found = {
+    transposed = {
         n for n in graph.nodes if _is_matrix_transpose(n) and n.inputs[0].prim.name == "dot" and uses[n.inputs[0]] == 1
     }
     if ctx.target.has_shared_memory:  # through which a generated kernel stores in any order
-        found = {n for n in found if not ctx.generates(n.inputs[0])}
-    if not found:
+        transposed = {n for n in transposed if not ctx.generates(n.inputs[0])}
+    if not transposed:
         return graph
 
     def rule(b: Builder, node: Node, new: dict[Node, Node]) -> Node | None:
-        if node not in found:
+        if node not in transposed:
             return None
         product, perm = node.inputs[0], node.params["perm"]
         b.prov = product.prov

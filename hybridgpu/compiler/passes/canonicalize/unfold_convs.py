@@ -23,12 +23,12 @@ __all__ = ["run"]
 
 def run(graph: Graph, ctx: PassContext) -> Graph:
     """``graph`` with products in place of the convolutions that a library would compute."""
-    found = {n for n in graph.nodes if n.prim.name == "conv" and _unfolds(n) and not ctx.generates(n)}
-    if not found:
+    convs = {n for n in graph.nodes if n.prim.name == "conv" and _unfolds(n) and not ctx.generates(n)}
+    if not convs:
         return graph
 
     def rule(b: Builder, node: Node, new: dict[Node, Node]) -> Node | None:
-        return _product(b, node, *(new[i] for i in node.inputs)) if node in found else None
+        return _product(b, node, *(new[i] for i in node.inputs)) if node in convs else None
 
     return simplify(rewrite(graph, rule))
 

@@ -69,17 +69,17 @@ class BufferSlice:
 
 def concat_slices(graph: Graph) -> dict[Node, BufferSlice]:
     """The slices in which operands of zero-copy concats lie, those of nested ones in the outermost."""
-    found: dict[Node, BufferSlice] = {}
+    slices: dict[Node, BufferSlice] = {}
     for node in reversed(graph.nodes):
         if node.prim.name != "concat_buffer":
             continue
         axis = node.params["axis"]
-        mine = found.get(node) or BufferSlice(node, 0, _strides(node.shape))
+        mine = slices.get(node) or BufferSlice(node, 0, _strides(node.shape))
         at = mine.start
         for part in node.inputs:
-            found[part] = BufferSlice(mine.root, at, mine.strides)
+            slices[part] = BufferSlice(mine.root, at, mine.strides)
             at += part.shape[axis] * mine.strides[axis]
-    return found
+    return slices
 
 
 def _strides(shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -173,11 +173,11 @@ def _elide_concats(
         if not joins:
             break
         other, parts = _rewrite(ready, joins)
-        found = fuse_again(other)
+        new_plan = fuse_again(other)
         whole = [
             j
             for j in joins
-            if not any(_scatters(part, found) for k, (part, _) in parts[j].items() if k not in j.savings)
+            if not any(_scatters(part, new_plan) for k, (part, _) in parts[j].items() if k not in j.savings)
         ]
         if len(whole) < len(joins):
             for join in joins:
@@ -187,13 +187,13 @@ def _elide_concats(
                     refused.append(Refusal(join.source(), join.stored, "concat", reason))
             joins = whole
             continue
-        failed = [(j, k) for j in joins for k in j.savings if not _is_realized(*parts[j][k], found)]
+        failed = [(j, k) for j in joins for k in j.savings if not _is_realized(*parts[j][k], new_plan)]
         if not failed:
-            if _seconds(other.graph, found, target) >= _seconds(ready.graph, plan, target):
+            if _seconds(other.graph, new_plan, target) >= _seconds(ready.graph, plan, target):
                 break
             # (parts may be joins, too)
             return _elide_concats(
-                other, FusionPlan(found.groups, found.refusals + refused), fuse_again, target, donated
+                other, FusionPlan(new_plan.groups, new_plan.refusals + refused), fuse_again, target, donated
             )
         for join, k in failed:
             del join.savings[k]
@@ -205,7 +205,7 @@ def _elide_concats(
 
 
 def _candidates(
-    graph: Graph, plan: FusionPlan, target: Target, kept: frozenset[Node], refused: list[Refusal]
+    graph: Graph, plan: FusionPlan, target: Target, excluded: frozenset[Node], refused: list[Refusal]
 ) -> Iterator[_Candidate]:
     """Concats that map kernels store, operands of which other kernels store."""
     readers, outputs = plan.readers(), set(graph.outputs)
@@ -219,11 +219,11 @@ def _candidates(
         if others is not None or group.reduced or group.column_sums or group.prologues:
             continue
         stored = [n for n in group.index_of if n in outputs or any(g is not group for g in readers.get(n, ()))]
-        found = [j for n in stored if (j := _candidate_of(n, group, kernels, refused))]
+        candidates = [j for n in stored if (j := _candidate_of(n, group, kernels, refused))]
         # the kernel is left with nothing to do, or is left alone
-        if len(found) < len(stored) or kept.intersection(stored):
+        if len(candidates) < len(stored) or excluded.intersection(stored):
             continue
-        for join in found:
+        for join in candidates:
             source = join.source()
             one, other = label_pair(source, join.stored)
             small = seconds(target, join.saved_bytes) <= separate_launch_seconds(target)
@@ -272,7 +272,7 @@ def _candidate_of(stored: Node, group: Group, kernels: _Context, refused: list[R
 
 def _savings(whole: Node, stored: Node, group: Group, kernels: _Context, refused: list[Refusal]) -> dict[int, _Saving]:
     """The savings of a concat's operands that other kernels than ``group`` store, or whose inputs they store."""
-    found: dict[int, _Saving] = {}
+    savings: dict[int, _Saving] = {}
     homes = kernels.group_of
     axis = whole.params["axis"]
     alone = prod(whole.shape[:axis]) == 1
@@ -281,25 +281,25 @@ def _savings(whole: Node, stored: Node, group: Group, kernels: _Context, refused
         if source.prim.family in ("view", "leaf"):
             continue
         read = group.backward_slice(source)[1] if source in group.index_of else [source]
-        made = frozenset(n for n in read if n in homes and homes[n] is not group)
+        sources = frozenset(n for n in read if n in homes and homes[n] is not group)
         if operand in kernels.libraries and _is_sole_use(stored, whole, k, kernels.uses, kernels.outputs):
             reason = _why_no_library_slice(
                 operand, _operand_offsets(whole)[k] * prod(operand.shape[axis + 1 :]), kernels.target
             )
-            made = frozenset() if reason else frozenset((operand,))
+            sources = frozenset() if reason else frozenset((operand,))
             if reason:
                 refused.append(Refusal(operand, stored, "concat", reason))
-        if not made:
+        if not sources:
             continue
         run = prod(operand.shape[axis:]) * stored.dtype.size
         if run < _MIN_RUN_BYTES and not alone:
-            one, other = label_pair(next(n for n in read if n in made), stored)
+            one, other = label_pair(next(n for n in read if n in sources), stored)
             reason = f"{one} is copied into {other}, where it has no more than {run} bytes in a row"
-            refused.append(Refusal(next(n for n in read if n in made), stored, "concat", reason))
+            refused.append(Refusal(next(n for n in read if n in sources), stored, "concat", reason))
             continue
-        others = any(n in kernels.outputs or len(kernels.readers[n]) > 1 for n in made)
-        found[k] = _Saving(made, (1 if others else 2) * operand.type.nbytes)
-    return found
+        others = any(n in kernels.outputs or len(kernels.readers[n]) > 1 for n in sources)
+        savings[k] = _Saving(sources, (1 if others else 2) * operand.type.nbytes)
+    return savings
 
 
 def _why_no_library_slice(node: Node, start: int, target: Target) -> str:
@@ -344,8 +344,8 @@ def _rewrite(
                 value = b.apply(TABLE["copy"], (value,), {_COPY_NUMBER: count})
                 count += 1
             operands.append(value)
-            made = join.savings[first].sources if first in join.savings else ()
-            mine[first] = value, frozenset(new[n] for n in made)
+            saved_sources = join.savings[first].sources if first in join.savings else ()
+            mine[first] = value, frozenset(new[n] for n in saved_sources)
         new[node] = b.reshape(b.apply(TABLE["concat_buffer"], operands, {"axis": join.axis}), node.shape)
     graph = b.finish([strip_views(new[o], RESHAPES) for o in ready.graph.outputs], ready.graph.name)
     left = set(graph.nodes)
@@ -370,43 +370,43 @@ def _operand_slice(b: Builder, new: dict[Node, Node], join: _Candidate, first: i
     ends = _operand_offsets(whole)
     low = tuple(ends[first] if k == axis else 0 for k in range(whole.ndim))
     high = tuple(ends[last] if k == axis else d for k, d in enumerate(whole.shape))
-    found: dict[Node, Node] = {}
+    slices: dict[Node, Node] = {}
 
     def inner(node: Node) -> Sequence[Node]:
         """What has to be cut before ``node``, if its operands are."""
         if node is join.stored and node.prim.name == "copy":
             return [strip_views(node.inputs[0], RESHAPES)] if node.shape != whole.shape else node.inputs
-        made = node.prim.family == "elementwise" and node in join.group.index_of
-        return node.inputs if made else ()
+        fused = node.prim.family == "elementwise" and node in join.group.index_of
+        return node.inputs if fused else ()
 
     stack = [join.stored]
     while stack:
         node = stack[-1]
-        needed = [i for i in inner(node) if i not in found]
-        if node in found or not needed:
+        needed = [i for i in inner(node) if i not in slices]
+        if node in slices or not needed:
             stack.pop()
-        if node in found:
+        if node in slices:
             continue
         if needed:
             stack += needed
             continue
         if node.prim.name == "concat" and node.params["axis"] == axis and _operand_offsets(node) == ends:
-            found[node] = b.concat([new[i] for i in node.inputs[first:last]], axis)
+            slices[node] = b.concat([new[i] for i in node.inputs[first:last]], axis)
         elif not inner(node):
-            found[node] = b.slice(new[node], low, high)
+            slices[node] = b.slice(new[node], low, high)
         elif node.prim.name == "copy":
-            found[node] = found[inner(node)[0]]
+            slices[node] = slices[inner(node)[0]]
         else:
-            found[node] = b.reapply(node, [found[i] for i in node.inputs])
-    return found[join.stored]
+            slices[node] = b.reapply(node, [slices[i] for i in node.inputs])
+    return slices[join.stored]
 
 
 def _operand_offsets(whole: Node) -> list[int]:
     """The offsets at which the operands of a concat begin, and the extent of its axis."""
-    found = [0]
+    offsets = [0]
     for i in whole.inputs:
-        found.append(found[-1] + i.shape[whole.params["axis"]])
-    return found
+        offsets.append(offsets[-1] + i.shape[whole.params["axis"]])
+    return offsets
 
 
 # -- whether they gain

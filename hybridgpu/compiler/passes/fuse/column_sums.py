@@ -37,7 +37,7 @@ def why_no_room(sums: Collection[Node], reduced: Sequence[Var], target: Target) 
             return f"whose {width} elements are more than {blocks} room for"
         words = items * nbytes // 4
         return f"for which a thread would need {words} registers" if words > MAX_SUM_WORDS else ""
-    held = 2 * width * nbytes  # those of 64 rows, too
-    if held > _MAX_CPU_BYTES:
-        return f"for which {held >> 10} KiB of sums would have to stay in the caches"
+    sum_bytes = 2 * width * nbytes  # those of 64 rows, too
+    if sum_bytes > _MAX_CPU_BYTES:
+        return f"for which {sum_bytes >> 10} KiB of sums would have to stay in the caches"
     return ""

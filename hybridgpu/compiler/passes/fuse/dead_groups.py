@@ -29,5 +29,5 @@ def run(plan: FusionPlan, ctx: PassContext) -> FusionPlan:
 
 def stored_members(group: Group, outputs: Collection[Node], readers: dict[Node, list[Group]]) -> list[Node]:
     """Members that are results, or that another group reads."""
-    wanted = [n for n in group.index_of if n in outputs or any(g is not group for g in readers.get(n, ()))]
-    return sorted(wanted, key=lambda n: n.index)
+    stored = [n for n in group.index_of if n in outputs or any(g is not group for g in readers.get(n, ()))]
+    return sorted(stored, key=lambda n: n.index)

@@ -183,9 +183,9 @@ def _recompute_in_readers(state: State, node: Node, readers: list[Group], comput
         _limit_refusal(state, g, node) or _recompute_refusal(state, g, node, needed_elsewhere=False) for g in groups
     ):
         return False
-    made = _recompute_inputs(state, node)
-    if made is None or not pays_to_recompute(
-        node, made, readers, computing, lambda g: _total_executions(state, g, node), state.target
+    inputs = _recompute_inputs(state, node)
+    if inputs is None or not pays_to_recompute(
+        node, inputs, readers, computing, lambda g: _total_executions(state, g, node), state.target
     ):
         return False
     for g in groups:
@@ -289,7 +289,7 @@ def _try_join(state: State, group: Group, node: Node, needed_elsewhere: bool) ->
 
 
 def _try_join_elementwise(state: State, group: Group, node: Node, needed_elsewhere: bool) -> Refusal | None:
-    wanted, reduced = group.reads[node], group.reduced
+    indices, reduced = group.reads[node], group.reduced
     if state.target.loop_nests and reduced and _reads_wide_concat(node) and not _depends_on_reduction(node):
         reason = f"{label(node)} reads a concat, for which loops are split, but not those of a reduction"
         return Refusal(node, group.root, "concat", reason)
@@ -312,12 +312,12 @@ def _try_join_elementwise(state: State, group: Group, node: Node, needed_elsewhe
                 "not-visited-once",
                 f"{label(node)} is also needed in memory, and this kernel would not visit each element once",
             )
-        wanted = group.reads[node]
+        indices = group.reads[node]
     refusal = _recompute_refusal(state, group, node, needed_elsewhere)
     if refusal is not None:
         group.reduced = reduced
         return refusal
-    for index in list(wanted):
+    for index in list(indices):
         state.add(group, node, index)
     return None
 
@@ -395,8 +395,8 @@ def _recompute_refusal(state: State, group: Group, node: Node, needed_elsewhere:
         )
     extra = (executed - size) * recompute_cost(node)
     trips = 0 if needed_elsewhere else target.device.concat_trips if group.read_fraction.get(node, 1.0) < 1 else 2
-    kept = seconds(target, (trips + 1) * nominal(node.type.nbytes), launches=1 / bucket_scale(node.shape))
-    if seconds(target, operations=extra) > kept:
+    memory_seconds = seconds(target, (trips + 1) * nominal(node.type.nbytes), launches=1 / bucket_scale(node.shape))
+    if seconds(target, operations=extra) > memory_seconds:
         return Refusal(
             node,
             group.root,

@@ -166,12 +166,12 @@ class Group:
     @property
     def members(self) -> list[Node]:
         """What it computes, an operand of its product included."""
-        found = dict.fromkeys(self.scatter_source.members if self.scatter_source else ())
-        found |= dict.fromkeys(self.index_of)
+        nodes = dict.fromkeys(self.scatter_source.members if self.scatter_source else ())
+        nodes |= dict.fromkeys(self.index_of)
         for k, producer in self.prologues.items():
             assert self.contraction is not None
-            found |= dict.fromkeys(producer.backward_slice(strip_views(self.contraction.inputs[k]))[0])
-        return list(found)
+            nodes |= dict.fromkeys(producer.backward_slice(strip_views(self.contraction.inputs[k]))[0])
+        return list(nodes)
 
     @property
     def rows(self) -> list[Var]:
@@ -212,20 +212,20 @@ class Group:
                 self.read_fraction[read.node] = read.fraction * mine
             else:
                 self.read_fraction[read.node] = max(read.fraction * mine, self.read_fraction.get(read.node, 1.0))
-            wanted = self.reads.setdefault(read.node, [])
-            if read.index not in wanted:
-                wanted.append(read.index)
+            indices = self.reads.setdefault(read.node, [])
+            if read.index not in indices:
+                indices.append(read.index)
 
     def absorb(self, other: Group, substitution: dict[Var, Var]) -> None:
         """Take over the members and reads of ``other``, whose variables become those of this group."""
         other.replace({v: of_var(w) for v, w in substitution.items()})
         self.index_of.update(other.index_of)
-        for node, wanted in other.reads.items():
+        for node, indices in other.reads.items():
             if node in self.index_of:
                 continue
             self.read_fraction[node] = max(g.read_fraction.get(node, 1.0) for g in (self, other) if node in g.reads)
             mine = self.reads.setdefault(node, [])
-            mine.extend(i for i in wanted if i not in mine)
+            mine.extend(i for i in indices if i not in mine)
         self.must_be_materialized.update(other.must_be_materialized)
         other.merged_into = self
 
@@ -249,7 +249,7 @@ class Group:
             return new
 
         self.index_of = {n: renew(i) for n, i in self.index_of.items()}
-        self.reads = {n: list(dict.fromkeys(map(renew, wanted))) for n, wanted in self.reads.items()}
+        self.reads = {n: list(dict.fromkeys(map(renew, indices))) for n, indices in self.reads.items()}
 
     def split(self, var: Var, by: int) -> None:
         """Replace ``var`` by ``by * outer + inner``."""
@@ -268,10 +268,10 @@ class Group:
         None if it has no such form, or differs between readers.
         """
         for _ in range(8):
-            wanted = self.reads[node] if node not in self.index_of else [self.index_of[node]]
-            if len(wanted) != 1:
+            indices = self.reads[node] if node not in self.index_of else [self.index_of[node]]
+            if len(indices) != 1:
                 return None
-            offset = linearize(wanted[0], node.shape)
+            offset = linearize(indices[0], node.shape)
             if offset.affine:
                 return offset
             at = split_point(offset)
@@ -296,13 +296,13 @@ def row_major_vars(offset: Expr, size: int) -> list[Var] | None:
     if offset.const or not offset.affine:
         return None
     order = sorted(((c, a) for a, c in offset.terms), key=lambda t: t[0])
-    step, found = 1, []
+    step, variables = 1, []
     for c, var in order:
         if c != step or not isinstance(var, Var):
             return None
         step *= var.extent
-        found.append(var)
-    return found[::-1] if step == size else None
+        variables.append(var)
+    return variables[::-1] if step == size else None
 
 
 def align_splits(a: Group, b: Group, orders: list[list[Var]], shared: Node) -> bool:
@@ -325,10 +325,10 @@ def align_splits(a: Group, b: Group, orders: list[list[Var]], shared: Node) -> b
         group = (a, b)[k]
         group.split(var, step // base)
         offset = linearize(group.index_of[shared] if shared in group.index_of else group.reads[shared][0], shared.shape)
-        found = row_major_vars(offset, shared.size)
-        if found is None:
+        variables = row_major_vars(offset, shared.size)
+        if variables is None:
             return False
-        orders[k] = found
+        orders[k] = variables
     return False
 
 
@@ -354,8 +354,8 @@ def reads_of(group: Group, node: Node, index: Index) -> list[Read]:
         return [Read(strip_views(i), (), False) for i in node.inputs]
     if name in SCATTERS:
         *table, updates, at = node.inputs
-        found = resolve_views(at, scatter_positions(node, index)) + resolve_views(updates, index)
-        return found + [Read(strip_views(i), (), False) for i in table if i.prim.name != "full"]
+        reads = resolve_views(at, scatter_positions(node, index)) + resolve_views(updates, index)
+        return reads + [Read(strip_views(i), (), False) for i in table if i.prim.name != "full"]
     raise AssertionError(f"{name} cannot be a member of a group")
 
 

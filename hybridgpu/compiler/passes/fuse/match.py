@@ -61,23 +61,23 @@ def match_groups(
         across_levels: ``b`` has a lower level, and may read what ``a`` computes.
         full_reductions: ``b`` reduces values of the rows of ``a`` (see :func:`covers_rows`).
     """
-    found = None if full_reductions else _match_columns(a, b, shared, target)
-    if isinstance(found, Refusal):
-        return found
-    columns = found is not None
-    found = found or _match_rows(a, b, shared, across_levels, full_reductions)
-    if found is not None and not columns and a.column_sums and b.column_sums:
+    match = None if full_reductions else _match_columns(a, b, shared, target)
+    if isinstance(match, Refusal):
+        return match
+    columns = match is not None
+    match = match or _match_rows(a, b, shared, across_levels, full_reductions)
+    if match is not None and not columns and a.column_sums and b.column_sums:
         too_many = why_no_room([*a.column_sums, *b.column_sums], a.reduced, target)
         if too_many:
             return Refusal(a.root, b.root, "column-sums", f"sums are taken on the way over rows, {too_many}")
-    moved = shared if found is None else _read_elsewhere(a, b, found, across_levels, columns)
-    if found is None or moved is not None:
+    moved = shared if match is None else _read_elsewhere(a, b, match, across_levels, columns)
+    if match is None or moved is not None:
         one, other = label_pair(a.root, b.root)
-        does = "read" if found is None else "have"
+        does = "read" if match is None else "have"
         return Refusal(
             a.root, b.root, "domain", f"{one} and {other} {does} {label(moved or shared)} in different orders"
         )
-    return found
+    return match
 
 
 def match_domains(
@@ -112,10 +112,10 @@ def _match_rows(a: Group, b: Group, shared: Node, across_levels: bool, full_redu
     def are_rows(order: list[Var]) -> bool:
         return (full_reductions or not b.reduced) and has_rows_of(a, shared, order)
 
-    found = match_domains(a, b, shared, are_rows)
-    if found is None:
+    domain_match = match_domains(a, b, shared, are_rows)
+    if domain_match is None:
         return None
-    table, order = found
+    table, order = domain_match
     if full_reductions:  # in the order of the rows
         sums = [n for n in b.index_of if n.prim.family == "reduce"]
         return Match(table, a.reduced, sums) if [table[v] for v in b.vars] == a.rows else None
@@ -133,10 +133,10 @@ def _match_columns(a: Group, b: Group, shared: Node, target: Target) -> Match | 
         return None
     both = [n for n in b.reads if n in a.reads or n in a.index_of] + [n for n in a.reads if n in b.index_of]
     tried = [n for n in dict.fromkeys([shared, *both]) if n.size == a.points][:_MAX_TRIED]
-    found = next(filter(None, (match_domains(a, b, n) for n in tried)), None)
-    if found is None:
+    domain_match = next(filter(None, (match_domains(a, b, n) for n in tried)), None)
+    if domain_match is None:
         return None
-    table, order = found
+    table, order = domain_match
     along, across = set(a.reduced), {table[v] for v in b.reduced}
     if along & across or along | across != set(a.vars):
         return None
@@ -166,10 +166,10 @@ def is_full_reduction(group: Group) -> bool:
     """Whether a group reduces all that it iterates over, and nothing at its points waits for that."""
     if not group.reduced or group.rows or not group.is_plain or group.column_sums:
         return False
-    found = [n for n in group.index_of if n.prim.family == "reduce"]
-    if not found or any(n.prim.name not in _FULL_REDUCTIONS for n in found):
+    reductions = [n for n in group.index_of if n.prim.family == "reduce"]
+    if not reductions or any(n.prim.name not in _FULL_REDUCTIONS for n in reductions):
         return False
-    return not _needed_before_end(group, found)
+    return not _needed_before_end(group, reductions)
 
 
 def covers_rows(rows: Group, group: Group) -> bool:
@@ -203,7 +203,7 @@ def _read_elsewhere(a: Group, b: Group, match: Match, across_levels: bool, colum
     places = {v: of_var(w) for v, w in match.substitution.items()}
     of_rows = across_levels and not columns and bool(a.reduced and b.reduced)
     exact = bool(match.over_rows or across_levels) and not columns and not of_rows
-    for node, wanted in b.reads.items():
+    for node, indices in b.reads.items():
         place = a.index_of.get(node)
         if place is None:
             continue
@@ -216,7 +216,7 @@ def _read_elsewhere(a: Group, b: Group, match: Match, across_levels: bool, colum
             return node
         if exact or reductions:
             here = linearize(place, node.shape)
-            if any(linearize([substitute(e, places) for e in i], node.shape) != here for i in wanted):
+            if any(linearize([substitute(e, places) for e in i], node.shape) != here for i in indices):
                 return node
     return None
 

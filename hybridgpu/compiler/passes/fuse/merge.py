@@ -27,12 +27,12 @@ def merge(
         return refuse("size", "together the kernels would hold too many operations")
     if len({**a.reads, **b.reads}) > state.target.max_arguments:
         return refuse("arguments", f"together the kernels would read more than {state.target.max_arguments} arrays")
-    found = match_groups(a, b, shared, state.target, across_levels, full_reductions)
-    if isinstance(found, Refusal):
-        return found
-    a.absorb(b, found.substitution)
-    a.reduced = found.reduced
-    a.over_rows.update(dict.fromkeys(found.over_rows))
+    match = match_groups(a, b, shared, state.target, across_levels, full_reductions)
+    if isinstance(match, Refusal):
+        return match
+    a.absorb(b, match.substitution)
+    a.reduced = match.reduced
+    a.over_rows.update(dict.fromkeys(match.over_rows))
     a.over_rows.update(b.over_rows)
     return None
 
@@ -58,10 +58,10 @@ def absorb_rounding(state: State) -> None:
             continue
         rounded = node.inputs[0]
         source = rounded.inputs[0] if rounded.prim.name == "round_to" else None
-        made = None if source is None else state.group_of.get(source)
-        if source is None or made is None:
+        source_group = None if source is None else state.group_of.get(source)
+        if source is None or source_group is None:
             continue
-        home = current_group(made)
+        home = current_group(source_group)
         if source in home.index_of and not home.contraction:
             home.index_of[node] = home.index_of[source]
             group.merged_into = home

@@ -61,8 +61,8 @@ def _merge_pairs(
 
 def _home(state: State, node: Node) -> list[Group]:
     """The group that computes ``node``, if one does."""
-    found = state.group_of.get(node)
-    return [] if found is None else [current_group(found)]
+    group = state.group_of.get(node)
+    return [] if group is None else [current_group(group)]
 
 
 def merge_siblings(state: State) -> None:
@@ -132,8 +132,8 @@ def hoist_groups(state: State) -> None:
     for node in state.graph.nodes:
         if node.prim.family in ("view", "leaf") and node.prim.name != "input":
             continue
-        found = {g for g in (*_home(state, node), *state.readers_of(node)[: 2 * _MAX_TRIED]) if g.is_plain}
-        groups = sorted(found, key=_by_level)[: _MAX_TRIED + 1]
+        candidates = {g for g in (*_home(state, node), *state.readers_of(node)[: 2 * _MAX_TRIED]) if g.is_plain}
+        groups = sorted(candidates, key=_by_level)[: _MAX_TRIED + 1]
         _merge_pairs(state, node, groups, lambda high, low, node=node: _pays_to_hoist(state, high, low, node))  # type: ignore[misc]
 
 

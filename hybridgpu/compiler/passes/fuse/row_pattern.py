@@ -31,8 +31,8 @@ def reaches_reduction(nodes: Sequence[Node], size: int, count: int, rows: bool =
     frontier: deque[Node] = deque()
     seen: set[Node] = set()
 
-    def follow(found: Sequence[Node]) -> None:
-        for n in found:
+    def follow(candidates: Sequence[Node]) -> None:
+        for n in candidates:
             if n not in seen and n.size == size:
                 frontier.append(n)
             elif n not in seen and rows and n.size == count * size:

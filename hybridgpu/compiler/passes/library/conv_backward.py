@@ -28,16 +28,18 @@ __all__ = ["run"]
 
 def run(graph: Graph, ctx: PassContext) -> Graph:
     """``graph`` with ``conv_backward_filter`` and ``conv_backward_data`` in place of derivatives that a library computes."""
-    found = {n: made for n in graph.nodes if (made := _match(n)) is not None and not ctx.generates(n)}
-    if not found:
+    replacements = {
+        n: replacement for n in graph.nodes if (replacement := _match(n)) is not None and not ctx.generates(n)
+    }
+    if not replacements:
         return graph
 
     def rule(b: Builder, node: Node, new: dict[Node, Node]) -> Node | None:
-        if node not in found:
+        if node not in replacements:
             return None
         b.prov = node.prov
         first, second = (new[i] for i in node.inputs)
-        return found[node](b, first, second, node)
+        return replacements[node](b, first, second, node)
 
     return simplify(rewrite(graph, rule))  # most views cancel each other
 

@@ -56,18 +56,18 @@ def run(graph: Graph, ctx: PassContext) -> Graph:
     convs = [n for n in graph.nodes if n.prim.name == "conv" and not ctx.generates(n)]  # a kernel takes any epilogue
     if not convs:
         return graph
-    known = constant_nodes(graph, ctx.folded_inputs)
+    constants = constant_nodes(graph, ctx.folded_inputs)
     uses, outputs = graph.uses(), frozenset(graph.outputs)
-    found: dict[Node, _Epilogue] = {}
+    epilogues: dict[Node, _Epilogue] = {}
     for conv in convs:
-        match = _match(conv, uses, outputs, ctx.target.numeric == "fast", ctx.generates, known)
+        match = _match(conv, uses, outputs, ctx.target.numeric == "fast", ctx.generates, constants)
         if not isinstance(match, str):
-            found[match[0]] = match[1]
+            epilogues[match[0]] = match[1]
 
     def rule(b: Builder, node: Node, new: dict[Node, Node]) -> Node | None:
-        return _build(b, found[node], new) if node in found else None
+        return _build(b, epilogues[node], new) if node in epilogues else None
 
-    return rewrite(graph, rule) if found else graph
+    return rewrite(graph, rule) if epilogues else graph
 
 
 def _build(b: Builder, epilogue: _Epilogue, new: dict[Node, Node]) -> Node:
@@ -100,8 +100,8 @@ def why_not_fused(graph: Graph, target: Target, wants_kernel: _Predicate) -> Cal
             return ""
         if not uses:
             uses.update(graph.uses())
-        found = _match(node, uses, frozenset(graph.outputs), target.numeric == "fast", wants_kernel, graph.nodes)
-        return found if isinstance(found, str) else "the scale of its channels is not constant"
+        match = _match(node, uses, frozenset(graph.outputs), target.numeric == "fast", wants_kernel, graph.nodes)
+        return match if isinstance(match, str) else "the scale of its channels is not constant"
 
     return why
 
@@ -170,7 +170,7 @@ def _always_in_memory(node: Node, uses: Uses, outputs: frozenset[Node], wants_ke
             return not wants_kernel(n)
         return n.prim.family not in ("view", "leaf") and not is_fusible(n)
 
-    held = strip_views(node, RESHAPES)
-    if held.prim.family in ("view", "leaf"):
-        return held.prim.name == "input"
-    return held in outputs or library(held) or any(library(n) for n in uses.get(held, ()))
+    stored = strip_views(node, RESHAPES)
+    if stored.prim.family in ("view", "leaf"):
+        return stored.prim.name == "input"
+    return stored in outputs or library(stored) or any(library(n) for n in uses.get(stored, ()))

@@ -40,24 +40,24 @@ def run(graph: Graph, ctx: PassContext) -> Graph:
         return graph
     uses = graph.uses()
     outputs = frozenset(graph.outputs)
-    found: dict[Node, _Epilogue] = {}
+    epilogues: dict[Node, _Epilogue] = {}
     for node in graph.nodes:
         if node.prim.name == "dot" and node.dtype.is_float and not ctx.generates(node):  # a kernel takes any epilogue
             match = _match(node, uses, outputs, ctx.target.numeric == "fast")
             if match is not None:
-                found[match[0]] = match[1]
-    if not found:
+                epilogues[match[0]] = match[1]
+    if not epilogues:
         return graph
 
     def rule(b: Builder, node: Node, new: dict[Node, Node]) -> Node | None:
-        epilogue = found.get(node)
+        epilogue = epilogues.get(node)
         if epilogue is None:
             return None
         b.prov = epilogue.dot.prov
         x, w = (new[i] for i in epilogue.dot.inputs)
         bias = b.reshape(new[epilogue.bias], epilogue.dot.shape[-1:])
-        made = b.apply(TABLE["gemm_bias"], (x, w, bias), {"relu": epilogue.relu})
-        return b.reshape(made, node.shape)
+        gemm = b.apply(TABLE["gemm_bias"], (x, w, bias), {"relu": epilogue.relu})
+        return b.reshape(gemm, node.shape)
 
     return rewrite(graph, rule)
 
@@ -94,12 +94,12 @@ def sole_reader(node: Node, uses: Uses, outputs: frozenset[Node]) -> Node | None
 
 def broadcast_source(node: Node, axis: int) -> Node | None:
     """The array, of an element for each position along ``axis``, that ``node`` repeats along all others; None if it is none."""
-    found = as_strided(node)
-    if found is None or not node.ndim or found[0].size != node.shape[axis]:
+    strided = as_strided(node)
+    if strided is None or not node.ndim or strided[0].size != node.shape[axis]:
         return None
-    memory, variables, offset = found
-    wanted = [int(k == axis) for k in range(node.ndim)]
-    return None if offset.const or [offset.coefficient(v) for v in variables] != wanted else memory
+    memory, variables, offset = strided
+    expected = [int(k == axis) for k in range(node.ndim)]
+    return None if offset.const or [offset.coefficient(v) for v in variables] != expected else memory
 
 
 def is_zero(node: Node) -> bool:

@@ -30,7 +30,7 @@ def materialized_operands(graph: Graph, by_library: Callable[[Node], bool], exac
         exact: whether operations on float32 and float64 give the same bits when they are computed again. Values whose
             bits may be others are left out where extremes are taken of them: those would be of what was not rounded.
     """
-    found: dict[Node, None] = {}
+    materialized: dict[Node, None] = {}
     for node in graph.nodes:
         if node.prim.name not in ("dot", "conv") or not by_library(node):
             continue
@@ -40,11 +40,11 @@ def materialized_operands(graph: Graph, by_library: Callable[[Node], bool], exac
                 view = as_strided(operand)
                 memory = view[0] if view is not None else memory
             if memory.prim.family in _FUSIBLE and strip_views(memory).prim.family != "leaf":
-                found[memory] = None
-    if not found:
+                materialized[memory] = None
+    if not materialized:
         return []
     met, change = extrema_operands(graph), bits_may_change(exact)
-    return [n for n in found if strip_views(n) not in met or not change(strip_views(n))]
+    return [n for n in materialized if strip_views(n) not in met or not change(strip_views(n))]
 
 
 def choose_residuals(
@@ -58,35 +58,35 @@ def choose_residuals(
         with_all: what it takes if they are kept.
     """
     made_of = {o: _sources(o, stops) for o in operands if o in with_all}
-    kept = [o for o, ends in made_of.items() if ends is not None]
+    chosen = [o for o, ends in made_of.items() if ends is not None]
     while True:
-        needed = {e for o, ends in made_of.items() if o not in kept and ends for e in ends}
+        needed = {e for o, ends in made_of.items() if o not in chosen and ends for e in ends}
         freed: set[Node] = set()
         good = []
-        for o in kept:
+        for o in chosen:
             gone = {e for e in made_of[o] or () if e in without and e not in with_all and e not in needed}
             new = sum(e.type.nbytes for e in gone - freed if e.prim.name != "input")
             spared = o.type.nbytes + sum(e.type.nbytes for e in gone)
             if spared >= _MIN_BYTES_SAVED * (o.type.nbytes - new):
                 good.append(o)
                 freed |= gone
-        if len(good) == len(kept):
-            return kept
-        kept = good
+        if len(good) == len(chosen):
+            return chosen
+        chosen = good
 
 
 def _sources(node: Node, stops: Collection[Node]) -> set[Node] | None:
     """The inputs and the values among ``stops`` that ``node`` is made of; None if these are far away."""
-    seen, frontier, found = {node}, [node], set[Node]()
+    seen, frontier, sources = {node}, [node], set[Node]()
     while frontier:
         for i in frontier.pop().inputs:
             if i in seen:
                 continue
             seen.add(i)
             if i in stops or i.prim.family not in _FUSIBLE:
-                found.add(i)
+                sources.add(i)
             else:
                 frontier.append(i)
         if len(seen) > _MAX_NODES:
             return None
-    return found
+    return sources

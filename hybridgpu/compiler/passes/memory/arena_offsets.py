@@ -37,16 +37,16 @@ def allocate(lifetimes: Sequence[tuple[int, int, int]]) -> tuple[list[int], int]
     first, last, nbytes = np.array(lifetimes, np.int64).T
     sizes = -(-np.maximum(nbytes, 1) // ALIGNMENT) * ALIGNMENT
     number = np.arange(len(lifetimes))
-    found, total = _allocate_in_order(first, last, sizes, np.lexsort((number, -nbytes)))
+    best_offsets, total = _allocate_in_order(first, last, sizes, np.lexsort((number, -nbytes)))
     enough = GOOD_ENOUGH * peak_live(lifetimes)
     if total > enough and len(lifetimes) <= _MAX_RETRIED_BUFFERS:
         for order in _other_orders(first, last, sizes, total):
             offsets, size = _allocate_in_order(first, last, sizes, order)
             if size < total:
-                found, total = offsets, size
+                best_offsets, total = offsets, size
             if total <= enough:
                 break
-    return found.tolist(), total
+    return best_offsets.tolist(), total
 
 
 def _other_orders(first: np.ndarray, last: np.ndarray, sizes: np.ndarray, total: int) -> Iterator[np.ndarray]:
@@ -73,9 +73,9 @@ def _allocate_in_order(
         alive = np.flatnonzero((first[:k] <= last[k]) & (first[k] <= last[:k]))
         offsets[k] = _lowest_gap(offsets[alive], sizes[alive], sizes[k])
     total = int((offsets + sizes).max())
-    found = np.empty_like(offsets)
-    found[order] = offsets
-    return found, total
+    result = np.empty_like(offsets)
+    result[order] = offsets
+    return result, total
 
 
 def _lowest_gap(offsets: np.ndarray, sizes: np.ndarray, size: int) -> int:

@@ -71,19 +71,19 @@ def assign_buffers(
                 elif y in result:
                     into.append((number[x], result[y]))
     room = [(written[n], n.type.nbytes) for n in result]
-    wanted = [(written[n], nbytes(n)) for n in result]
+    result_buffers = [(written[n], nbytes(n)) for n in result]
     actual, judged = list(lives.values()), list(decisive.values())
-    found = reuse_buffers(judged, pairs, wanted, into, large=large, actual=(actual, room))
-    storages = found.lifetimes(judged)
+    reuse = reuse_buffers(judged, pairs, result_buffers, into, large=large, actual=(actual, room))
+    storages = reuse.lifetimes(judged)
     offsets, arena = allocate(list(storages.values()))
-    if found.in_place and arena > GOOD_ENOUGH * peak_live(list(storages.values())):
-        more = reuse_buffers(judged, pairs, wanted, into, all_pairs=True, actual=(actual, room))
+    if reuse.in_place and arena > GOOD_ENOUGH * peak_live(list(storages.values())):
+        more = reuse_buffers(judged, pairs, result_buffers, into, all_pairs=True, actual=(actual, room))
         others = more.lifetimes(judged)
         moved, size = allocate(list(others.values()))
         if size < arena:
-            found, storages, offsets, arena = more, others, moved, size
+            reuse, storages, offsets, arena = more, others, moved, size
     if scope_of(tuple(actual)) is not None or judged != actual:
-        storages = found.lifetimes(actual)
+        storages = reuse.lifetimes(actual)
         offsets, arena = allocate(list(storages.values()))
     offset = dict(zip(storages, offsets, strict=True))
     ours = list(result)
@@ -91,13 +91,13 @@ def assign_buffers(
     places: dict[Node, tuple[str, int]] = {}
     over: list[list[tuple[Node, Node]]] = [[] for _ in steps]
     for k, node in enumerate(nodes):
-        host = found.aliased.get(k)
+        host = reuse.aliased.get(k)
         if host is None:
-            places[node] = ("arena", offset[found.storage[k]])
+            places[node] = ("arena", offset[reuse.storage[k]])
         else:
             places[node] = ("output", position[ours[host]])
-            if k in found.in_place_aliased:
+            if k in reuse.in_place_aliased:
                 over[lives[node][1]].append((node, ours[host]))
-    for a, b in found.in_place:
+    for a, b in reuse.in_place:
         over[lives[nodes[a]][1]].append((nodes[a], nodes[b]))
     return BufferAssignment(places, over, arena, peak_live(list(storages.values())))

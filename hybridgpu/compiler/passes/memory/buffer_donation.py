@@ -28,12 +28,12 @@ def donate_buffers(graph: Graph, steps: Sequence[StepBuffers], donated: Mapping[
     for at, step in enumerate(steps):
         for node in step.inputs:
             last[node] = at
-    found: dict[Node, Node] = {}
+    donations: dict[Node, Node] = {}
     for k, j in donated.items():
         result, argument = graph.outputs[k], graph.inputs[j]
         at, read = written.get(result, -1), last.get(argument, -1)
-        if read > at or at < 0 or result.type.nbytes != argument.type.nbytes or argument in found.values():
+        if read > at or at < 0 or result.type.nbytes != argument.type.nbytes or argument in donations.values():
             continue
         if read < at or (argument, result) in steps[at].in_place:
-            found[result] = argument
-    return found
+            donations[result] = argument
+    return donations

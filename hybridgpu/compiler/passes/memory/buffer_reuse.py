@@ -46,14 +46,14 @@ class Reuse:
 
     def lifetimes(self, lifetimes: Sequence[Lifetime]) -> dict[int, Lifetime]:
         """The lifetime of every storage that is not hosted, by the number of its first buffer."""
-        found: dict[int, Lifetime] = {}
+        by_storage: dict[int, Lifetime] = {}
         for k, (first, last, nbytes) in enumerate(lifetimes):
             if k in self.aliased:
                 continue
             home = self.storage[k]
-            old = found.get(home, (first, last, nbytes))
-            found[home] = min(old[0], first), max(old[1], last), max(old[2], nbytes)
-        return found
+            old = by_storage.get(home, (first, last, nbytes))
+            by_storage[home] = min(old[0], first), max(old[1], last), max(old[2], nbytes)
+        return by_storage
 
 
 def reuse_buffers(
@@ -112,13 +112,13 @@ def reuse_buffers(
 
 def _match_pairs(lifetimes: Sequence[Lifetime], pairs: Iterable[tuple[int, int]]) -> dict[int, int]:
     """Pairs of which no two share a buffer on the same side: a -> b."""
-    found: dict[int, int] = {}
+    matched: dict[int, int] = {}
     taken: set[int] = set()
     for a, b in pairs:
-        if a not in found and b not in taken and lifetimes[a][2] == lifetimes[b][2]:
-            found[a] = b
+        if a not in matched and b not in taken and lifetimes[a][2] == lifetimes[b][2]:
+            matched[a] = b
             taken.add(b)
-    return found
+    return matched
 
 
 def _alias_to_results(
@@ -137,7 +137,7 @@ def _alias_to_results(
     """
     if not results:
         return {}
-    found: dict[int, int] = {}
+    aliases: dict[int, int] = {}
     busy: dict[int, list[tuple[int, int]]] = {}
     first, last, nbytes = np.array(lifetimes, np.int64).T
     written, room = np.array(results, np.int64).T
@@ -158,13 +158,13 @@ def _alias_to_results(
         at = int(least.argmax())
         candidates = np.flatnonzero((first <= at) & (at <= last) & open_)
         if not len(candidates):
-            return found
+            return aliases
         k = int(candidates[nbytes[candidates].argmax()])
         open_[k] = False
         r = host(k)
         if r is None:
             continue
-        found[k] = r
+        aliases[k] = r
         busy.setdefault(r, []).append((int(first[k]), int(last[k])))
         live[first[k] : last[k] + 1] -= sizes[k]
         least[first[k] : last[k] + 1] -= sizes[k]

@@ -87,13 +87,13 @@ def order_steps(
     peak = _peak_bytes(steps, external, roots, nbytes)
     if peak < (MIN_PEAK_BYTES if min_peak is None else min_peak):
         return usual
-    found = [(peak, usual)]
+    candidates = [(peak, usual)]
     for other in (_graph_order(steps), _greedy_min_peak(steps, external, nbytes)):
-        found.append((_peak_bytes([steps[k] for k in other], external, roots, nbytes), other))
-    least = min(p for p, _ in found)
+        candidates.append((_peak_bytes([steps[k] for k in other], external, roots, nbytes), other))
+    least = min(p for p, _ in candidates)
     if least > _MAX_PEAK_RATIO * peak:
         return usual
-    good = [o for p, o in found if p <= _EQUAL_PEAK_RATIO * least]
+    good = [o for p, o in candidates if p <= _EQUAL_PEAK_RATIO * least]
     return min(good, key=lambda o: _library_transitions([steps[k] for k in o]))
 
 
@@ -138,16 +138,16 @@ def _graph_order(steps: Sequence[StepBuffers]) -> list[int]:
     place = [max((n.index for n in s.outputs), default=-1) for s in steps]
     ready = [(place[k], k) for k, count in enumerate(missing) if not count]
     ready.sort()
-    found = []
+    order = []
     while ready:
         _, k = heappop(ready)
-        found.append(k)
+        order.append(k)
         for n in steps[k].outputs:
             for r in readers[n]:
                 missing[r] -= 1
                 if not missing[r]:
                     heappush(ready, (place[r], r))
-    return found
+    return order
 
 
 def _greedy_min_peak(
@@ -160,8 +160,8 @@ def _greedy_min_peak(
     operands = [{n for n in s.inputs if n in readers and n not in external} for s in steps]
 
     def cost(k: int) -> int:
-        made = sum(nbytes(n) for n in steps[k].outputs if n not in external and readers[n])
-        return made - sum(nbytes(n) for n in operands[k] if left[n] == 1)
+        bytes_written = sum(nbytes(n) for n in steps[k].outputs if n not in external and readers[n])
+        return bytes_written - sum(nbytes(n) for n in operands[k] if left[n] == 1)
 
     ready: list[tuple[int, int, int]] = []
     current: dict[int, int] = {}
@@ -173,13 +173,13 @@ def _greedy_min_peak(
     for k, count in enumerate(missing):
         if not count:
             offer(k)
-    found: list[int] = []
+    order: list[int] = []
     while ready:
         price, _, k = heappop(ready)
         if current.get(k) != price:
             continue
         del current[k]
-        found.append(k)
+        order.append(k)
         for n in operands[k]:
             left[n] -= 1
             if left[n] == 1:  # its last reader is cheaper now
@@ -191,4 +191,4 @@ def _greedy_min_peak(
                 missing[r] -= 1
                 if not missing[r]:
                     offer(r)
-    return found
+    return order

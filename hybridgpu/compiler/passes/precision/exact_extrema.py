@@ -36,12 +36,12 @@ def bits_may_change(exact: bool) -> Callable[[Node], bool]:
     Args:
         exact: whether operations on float32 and float64 give the same bits each time.
     """
-    known: dict[Node, bool] = {}
+    may_change: dict[Node, bool] = {}
 
     def look(node: Node) -> bool:
         """``node``, whose operands are known."""
         if node.prim.family == "reduce":
-            return node.dtype.is_half and known[node.inputs[0]]
+            return node.dtype.is_half and may_change[node.inputs[0]]
         if node.prim.name == "round_to":  # stored it is rounded
             return True
         if node.prim.family not in ("elementwise", "view") and node.prim.name not in _BIT_EXACT:
@@ -49,13 +49,13 @@ def bits_may_change(exact: bool) -> Callable[[Node], bool]:
         arithmetic = node.prim.family == "elementwise" and node.prim.name not in _BIT_EXACT
         if arithmetic and node.dtype.is_float and (node.dtype.is_half or not exact) and node.prim.name != "cast":
             return True
-        return any(known[i] for i in node.inputs)
+        return any(may_change[i] for i in node.inputs)
 
     def find(node: Node) -> bool:
-        for n in () if node in known else reachable([node]):
-            if n not in known:
-                known[n] = look(n)
-        return known[node]
+        for n in () if node in may_change else reachable([node]):
+            if n not in may_change:
+                may_change[n] = look(n)
+        return may_change[node]
 
     return find
 
@@ -69,26 +69,26 @@ def value_source(node: Node) -> Node:
 
 def comparisons(graph: Graph) -> dict[Node, list[Node]]:
     """Comparisons of ``graph``, views aside: value -> what it is compared with."""
-    found: dict[Node, list[Node]] = {}
+    compared: dict[Node, list[Node]] = {}
     for node in graph.nodes:
         if node.prim.name in _COMPARISONS:
             a, b = map(value_source, node.inputs)
-            found.setdefault(a, []).append(b)
-            found.setdefault(b, []).append(a)
-    return found
+            compared.setdefault(a, []).append(b)
+            compared.setdefault(b, []).append(a)
+    return compared
 
 
 def extrema_operands(graph: Graph) -> set[Node]:
     """Operands of the extrema of ``graph``: values, and those with the same bits under another type or shape."""
-    found: set[Node] = set()
+    operands: set[Node] = set()
     frontier = [n.inputs[0] for n in graph.nodes if n.prim.name in EXTREMA]
     while frontier:
         node = frontier.pop()
-        if node not in found:
-            found.add(node)
+        if node not in operands:
+            operands.add(node)
             if node.prim.family == "view" or node.prim.name in _BIT_EXACT or node.prim.name == "cast":
                 frontier += node.inputs
-    return found
+    return operands
 
 
 def run(graph: Graph, ctx: PassContext) -> Graph:
@@ -96,19 +96,19 @@ def run(graph: Graph, ctx: PassContext) -> Graph:
     if all(n.prim.name not in EXTREMA for n in graph.nodes):
         return graph
     pairs, change = comparisons(graph), bits_may_change(ctx.target.numeric == "strict")
-    wanted = set()
+    operands = set()
     for node in graph.nodes:
         if node.prim.name in EXTREMA and node in pairs:
             operand = value_source(node.inputs[0])
             if operand in pairs[node] and change(operand):
-                wanted.add(operand)
-    if not wanted:
+                operands.add(operand)
+    if not operands:
         return graph
 
     def rule(b: Builder, node: Node, new: dict[Node, Node]) -> Node | None:
-        if node not in wanted:
+        if node not in operands:
             return None
-        made = b.reapply(node, [new[i] for i in node.inputs])
-        return b.apply(TABLE["copy"], (made,), {NO_RECOMPUTE: "own-extremum"})
+        value = b.reapply(node, [new[i] for i in node.inputs])
+        return b.apply(TABLE["copy"], (value,), {NO_RECOMPUTE: "own-extremum"})
 
     return rewrite(graph, rule)

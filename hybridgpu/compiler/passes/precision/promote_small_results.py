@@ -37,8 +37,8 @@ def run(graph: Graph, ctx: PassContext) -> Graph:
         if node.prim.name == "round_to":
             wide[node] = new[node.inputs[0]]
         elif any(i in wide for i in node.inputs) and NO_RECOMPUTE not in node.params:
-            held = [wide.get(i) or _as_float32(b, new[i]) for i in node.inputs]
-            wide[node] = b.reapply(node, held)
+            operands = [wide.get(i) or _as_float32(b, new[i]) for i in node.inputs]
+            wide[node] = b.reapply(node, operands)
         else:
             return None
         return b.round_to(wide[node], node.dtype)

@@ -97,27 +97,27 @@ def split_reductions_of(monoid: Monoid, graph: Graph, target: Target) -> Graph:
     plans: dict[Node, tuple[int, Reductions, Split]] = {}
     uses: dict[Node, list[Node]] | None = None
     for node in graph.nodes:
-        found = monoid.match(node, target)
-        if found is None:
+        match = monoid.match(node, target)
+        if match is None:
             continue
         uses = graph.uses() if uses is None else uses
-        first = found.results[0]
-        split = plans[first][2] if first in plans else monoid.choose(found, uses, target)
+        first = match.results[0]
+        split = plans[first][2] if first in plans else monoid.choose(match, uses, target)
         if split is not None:
-            plans |= {n: (k, found, split) for k, n in enumerate(found.results)}
+            plans |= {n: (k, match, split) for k, n in enumerate(match.results)}
     if not plans:
         return graph
 
     def rule(b: Builder, node: Node, new: dict[Node, Node]) -> Node | None:
         if node not in plans:
             return None
-        which, found, split = plans[node]
-        first, axes = found.results[0], node.params["axes"]
+        which, match, split = plans[node]
+        first, axes = match.results[0], node.params["axes"]
         x = new[first.inputs[0]]
         x = x if first.prim.name.startswith("arg") else b.cast(x, first.dtype)
         x, inner = split_axis(b, x, axes, split, monoid.identity(first))
         chunks = Chunks(b, x, inner, split, sum(a not in axes for a in range(axes[0])))
-        given = found.given if node is found.results[-1] else ()
+        given = match.given if node is match.results[-1] else ()
         return monoid.combine[which](chunks, node, *(new[n] for n in given))
 
     return rewrite(graph, rule)

@@ -51,8 +51,8 @@ def _match_softmax(node: Node, target: Target) -> Reductions | None:
     return Reductions((about, node), (about,)) if same else None
 
 
-def _choose_split(found: Reductions, uses: dict[Node, list[Node]], target: Target) -> Split | None:
-    largest, total = found.results
+def _choose_split(reductions: Reductions, uses: dict[Node, list[Node]], target: Target) -> Split | None:
+    largest, total = reductions.results
     return split_to_fit(largest, rereads_operand(total, uses), target)
 
 

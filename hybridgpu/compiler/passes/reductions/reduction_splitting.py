@@ -95,11 +95,11 @@ def target_splits(rows: int, contiguous: bool, target: Target) -> int:
 
 def choose_split(shape: tuple[int, ...], axes: tuple[int, ...], wanted: int) -> Split | None:
     """A split into about ``wanted`` chunks: whole outer axes first, then a part of the next one."""
-    kept: list[int] = []
+    split_axes: list[int] = []
     for a in axes:
         extent = shape[a]
         if extent <= wanted:
-            kept.append(a)
+            split_axes.append(a)
             wanted //= extent
             continue
         last = a == axes[-1]
@@ -107,15 +107,15 @@ def choose_split(shape: tuple[int, ...], axes: tuple[int, ...], wanted: int) -> 
         if wanted > 1 and even:
             rounded = [s for s in even if not last or extent // s % _CHUNK_MULTIPLE == 0] or even
             best = min(rounded, key=lambda s: abs(s - wanted))
-            return Split(tuple(kept), a, best, extent // best)
+            return Split(tuple(split_axes), a, best, extent // best)
         if wanted > 1:  # uneven: the last part is filled up
             length = -(-extent // wanted)
             if last:
                 length = -(-length // _CHUNK_MULTIPLE) * _CHUNK_MULTIPLE
             count = -(-extent // length)
-            return Split(tuple(kept), a, count, length) if count > 1 else None
+            return Split(tuple(split_axes), a, count, length) if count > 1 else None
         break
-    return Split(tuple(kept)) if kept and len(kept) < len(axes) else None
+    return Split(tuple(split_axes)) if split_axes and len(split_axes) < len(axes) else None
 
 
 def split_to_fit(total: Node, rereads: bool, target: Target) -> Split | None:
@@ -132,19 +132,19 @@ def split_to_fit(total: Node, rereads: bool, target: Target) -> Split | None:
         most = _CPU_CHUNK_BYTES // (size * together)
         row = count * size * together
         in_order = contiguous or (inner < MIN_LANE_ROWS and axes[0] > 0)
-        wanted = -(-count // most) if row > (_CPU_REREAD_BYTES if rereads and in_order else _CPU_ROW_BYTES) else 1
+        chunks = -(-count // most) if row > (_CPU_REREAD_BYTES if rereads and in_order else _CPU_ROW_BYTES) else 1
     else:
         together = 1 if contiguous else min(ROWS_PER_BLOCK, total.size)
         most = min(_CUDA_CHUNK_BYTES, target.gpu.shared_bytes // _SHARED_DIVISOR) // (size * together)
         if not _split_is_faster(total, rereads, contiguous, target):
             return None
         busy = target_splits(total.size, contiguous, target)
-        wanted = max(-(-count // most), min(count // target.part_elements, busy))
-    found = choose_split(x.shape, axes, wanted) if wanted > 1 else None
+        chunks = max(-(-count // most), min(count // target.part_elements, busy))
+    split = choose_split(x.shape, axes, chunks) if chunks > 1 else None
     # axes of awkward extents may leave parts that are hardly shorter
-    if not found or _chunk_elements(x, axes, found) > 2 * most:
+    if not split or _chunk_elements(x, axes, split) > 2 * most:
         return None
-    return None if target.loop_nests and contiguous and _uneven_split_is_slow(x.shape, axes, found) else found
+    return None if target.loop_nests and contiguous and _uneven_split_is_slow(x.shape, axes, split) else split
 
 
 def _uneven_split_is_slow(shape: tuple[int, ...], axes: tuple[int, ...], parts: Split) -> bool:

@@ -78,8 +78,8 @@ class ScatterConfig:
 
     def shared_bytes(self, work: ScatterWorkload) -> int:
         """Bytes of shared memory that its rows take, if a launch has to ask for them; else 0."""
-        held = self.row_capacity * self.lanes * work.vector * work.accumulator_bytes
-        return held if held > _MAX_ROW_BYTES else 0
+        row_bytes = self.row_capacity * self.lanes * work.vector * work.accumulator_bytes
+        return row_bytes if row_bytes > _MAX_ROW_BYTES else 0
 
     @property
     def teams(self) -> int:

@@ -46,8 +46,8 @@ def _match(node: Node, target: Target) -> Reductions | None:
     return Reductions((node,)) if long else None
 
 
-def _choose_split(found: Reductions, uses: dict[Node, list[Node]], target: Target) -> Split | None:
-    (node,) = found.results
+def _choose_split(reductions: Reductions, uses: dict[Node, list[Node]], target: Target) -> Split | None:
+    (node,) = reductions.results
     again = rereads_operand(node, uses)
     return None if not again and _fuses_as_column_sum(node, uses, target) else _profitable_split(node, again, target)
 
@@ -64,8 +64,8 @@ def _profitable_split(node: Node, rereads: bool, target: Target) -> Split | None
     whole = read_seconds(target, once * (_PASSES if rereads and not fits else 1), blocks)
     if seconds(target, once * (_PASSES if rereads else 1), launches=4 if rereads else 1) >= whole:
         return None
-    wanted = min(count // target.part_elements, target_splits(node.size, contiguous, target))
-    return choose_split(x.shape, axes, wanted) if wanted > 1 else None
+    chunks = min(count // target.part_elements, target_splits(node.size, contiguous, target))
+    return choose_split(x.shape, axes, chunks) if chunks > 1 else None
 
 
 def _fuses_as_column_sum(node: Node, uses: dict[Node, list[Node]], target: Target) -> bool:

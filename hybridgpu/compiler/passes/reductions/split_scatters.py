@@ -66,11 +66,11 @@ def _profitable_split(node: Node, target: Target) -> Split | None:
         table = node.size * max(node.dtype.size, 4 if node.dtype.is_float else 1)
         return choose_config(apart, target).seconds + cost.seconds(target, (count + 1) * table, launches=1)
 
-    wanted = min((1 << k for k in range(1, _MAX_LOG2_SPLIT + 1)), key=seconds)
-    found = choose_split(node.inputs[0].shape, _axes(node), wanted)
-    if found is None or seconds(_split_count(node, found)) > _MAX_TIME_RATIO * whole:
+    chunks = min((1 << k for k in range(1, _MAX_LOG2_SPLIT + 1)), key=seconds)
+    split = choose_split(node.inputs[0].shape, _axes(node), chunks)
+    if split is None or seconds(_split_count(node, split)) > _MAX_TIME_RATIO * whole:
         return None
-    return found
+    return split
 
 
 def _split_count(node: Node, split: Split) -> int:

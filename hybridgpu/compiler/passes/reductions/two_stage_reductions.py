@@ -44,8 +44,8 @@ def _match(node: Node, target: Target) -> Reductions | None:
     return Reductions((node,)) if _row_axes(node) or (target.loop_nests and _shares_rows(node)) else None
 
 
-def _choose_split(found: Reductions, uses: dict[Node, list[Node]], target: Target) -> Split | None:
-    (node,) = found.results
+def _choose_split(reductions: Reductions, uses: dict[Node, list[Node]], target: Target) -> Split | None:
+    (node,) = reductions.results
     along = _row_axes(node)
     if not along:
         return Split(node.params["axes"][:-1])
@@ -71,9 +71,9 @@ def _rows_are_reduced(node: Node, along: tuple[int, ...], uses: dict[Node, list[
     """True if something reduces rows of just these elements."""
     x = node.inputs[0]
     count = prod(x.shape[a] for a in along)
-    for found in nearby_reductions(x, uses):
-        shape, axes = found.inputs[0].shape, found.params["axes"]
-        if found.size * count == x.size and prod(shape[axes[0] :]) == count:
+    for reduction in nearby_reductions(x, uses):
+        shape, axes = reduction.inputs[0].shape, reduction.params["axes"]
+        if reduction.size * count == x.size and prod(shape[axes[0] :]) == count:
             return True
     return False
 

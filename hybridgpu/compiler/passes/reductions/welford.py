@@ -59,8 +59,8 @@ def _match_deviations(node: Node, target: Target) -> Reductions | None:
     return None
 
 
-def _choose_split(found: Reductions, uses: dict[Node, list[Node]], target: Target) -> Split | None:
-    total, squares = found.results
+def _choose_split(reductions: Reductions, uses: dict[Node, list[Node]], target: Target) -> Split | None:
+    total, squares = reductions.results
     return split_to_fit(total, rereads_operand(squares, uses), target)
 
 

@@ -221,10 +221,10 @@ def schedule_conv_backward_filter(program: ScalarProgram, conv: Node, target: Ta
     shape, *planes = form
     writer = CWriter(target, program)
     outputs = [s.node for s in program.stores]
-    found = [replace(p, pointer=writer.pointers.setdefault(p.node, f"x{len(writer.pointers)}")) for p in planes]
-    moved_planes, still_planes = found[::-1] if shape.swapped else found
+    with_pointers = [replace(p, pointer=writer.pointers.setdefault(p.node, f"x{len(writer.pointers)}")) for p in planes]
+    moved_planes, still_planes = with_pointers[::-1] if shape.swapped else with_pointers
     axes, once, each = epilogue_statements(program, conv, writer)
-    read, written = traffic(program, list(dict.fromkeys(p.node for p in found)))
+    read, written = traffic(program, list(dict.fromkeys(p.node for p in with_pointers)))
     half = conv.dtype.is_half
     copies = shape.across_groups or half or not shape.in_bounds
     fields = FilterGradientFields(
@@ -258,7 +258,7 @@ def schedule_conv_backward_filter(program: ScalarProgram, conv: Node, target: Ta
         choice=_choice(shape, copies),
         bytes_read=read,
         bytes_written=written,
-        in_place=in_place_pairs(program, [p.node for p in found]),
+        in_place=in_place_pairs(program, [p.node for p in with_pointers]),
         chunk_multiple=1,
     )
 

@@ -167,9 +167,9 @@ def band_of(s: ConvShape, itemsize: int, computed: bool = False) -> Band | None:
             for i in range(kh)
             for j in range(kw)
         )
-        found = Band(rows, columns, True, w, d * h * w, 0, (1, 1), taps, 0)
-        if found.pixels >= LANES:
-            return found
+        band = Band(rows, columns, True, w, d * h * w, 0, (1, 1), taps, 0)
+        if band.pixels >= LANES:
+            return band
     ph, pw = (
         1 if k == 1 else min(k, step) if dilate == 1 else step
         for k, step, dilate in zip(s.kernel[1:], s.stride[1:], s.dilate[1:], strict=True)
@@ -515,9 +515,9 @@ def _elements_read(conv: Node, index: Sequence[Expr]) -> tuple[int, int]:
     samples, channels, *places = map(_values, index)
     groups = {o // (w.shape[0] // p["groups"]) for o in channels}
     operand, weights = len(samples) * len(groups) * w.shape[1], len(channels) * w.shape[1]
-    for k, wanted in enumerate(places):
+    for k, positions in enumerate(places):
         extent, base, taps = x.shape[2 + k], p["base_dilate"][k], w.shape[2 + k]
-        starts = [at * p["stride"][k] - p["low"][k] for at in wanted]
+        starts = [at * p["stride"][k] - p["low"][k] for at in positions]
         pairs = ((at + t * p["dilate"][k], t) for at in starts for t in range(taps))
         met = [(at, t) for at, t in pairs if at % base == 0 and 0 <= at < (extent - 1) * base + 1]
         operand *= len({at for at, _ in met})

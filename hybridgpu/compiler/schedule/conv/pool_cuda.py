@@ -73,12 +73,12 @@ def pooling_epilogue(program: ScalarProgram, index: Index, writer: CWriter) -> t
         statement = writer.statement(s)
         if statement:
             (after if s in late else each if s.vars & reduced else before).append(statement)
-    kept: list[Statement] = []
+    element_stores: list[Statement] = []
     stores: list[Statement] = []
     for k, store in enumerate(program.stores):
         inner = store.offset.vars & reduced
         text = Statement("", writer.store_address(k, store), writer.names[store.value])
-        (kept if inner else stores).append(text)
+        (element_stores if inner else stores).append(text)
     window = prod(v.extent for v in program.reduced)
     return (
         PoolingEpilogue(
@@ -90,7 +90,7 @@ def pooling_epilogue(program: ScalarProgram, index: Index, writer: CWriter) -> t
             element_coordinates=[*unravel(program.reduced, "r"), *(t for e, t in places if e.vars & reduced)],
             before=before,
             each=each,
-            element_stores=kept,
+            element_stores=element_stores,
             accumulators=[
                 Accumulator(
                     name=f"a{k}",

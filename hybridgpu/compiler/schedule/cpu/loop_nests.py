@@ -184,14 +184,14 @@ def build_loops(
     """
     points, first = prod(v.extent for v in program.vars), program.vars[0] if partial_range else None
     try:
-        made = _LoopBuilder(writer, first, splits=points >= _MIN_SPLIT_POINTS, prefetch=prefetch)
-        body, loops = made.build(program)
+        builder = _LoopBuilder(writer, first, splits=points >= _MIN_SPLIT_POINTS, prefetch=prefetch)
+        body, loops = builder.build(program)
     except TooManyStatements:
         if any(map(is_combine, program.scalars)):  # tests of every element are better made in loops over them
             raise
-        made = _LoopBuilder(writer, first, splits=False)
-        body, loops = made.build(program)
-    return body, loops, made.choice
+        builder = _LoopBuilder(writer, first, splits=False)
+        body, loops = builder.build(program)
+    return body, loops, builder.choice
 
 
 def has_transposes(loops: Sequence[Loop]) -> bool:
@@ -209,13 +209,13 @@ def operations_along(program: ScalarProgram, v: Var) -> int:
 
 def streamed_loads(program: ScalarProgram, v: Var) -> list[Scalar]:
     """A load of each array that is walked along ``v`` and grows with the first variable's extent."""
-    found: dict[Node, Scalar] = {}
+    loads: dict[Node, Scalar] = {}
     for s in program.scalars:
         if s.op != "load" or s.conditions or s.offset is None or s.node is None or not s.offset.affine:
             continue
         if s.offset.coefficient(v) == 1 and program.vars[0] in s.offset.vars:
-            found.setdefault(s.node, s)
-    return list(found.values())
+            loads.setdefault(s.node, s)
+    return list(loads.values())
 
 
 def is_pure_transpose(program: ScalarProgram, tiles: Tiling) -> bool:
@@ -250,8 +250,8 @@ class _LoopBuilder:
         program = replace(program, vars=[*program.vars])  # the order of loops is this nest's: another one has its own
         if any(s.scattered for s in program.stores):  # in order
             return self.build_level(program, 0, frozenset())
-        wanted = choose_tiling(program, conditions=self.splits, cached=True)
-        if wanted is None:
+        tiling = choose_tiling(program, conditions=self.splits, cached=True)
+        if tiling is None:
             self.sink_interleaved_axis(program)
             if transposed_runs(program):
                 return self.build_runs(program)
@@ -259,8 +259,8 @@ class _LoopBuilder:
         body: list[Statement] = []
         loops: list[Loop] = []
         done: frozenset[Scalar] = frozenset()
-        for part, _ in self.split_at_conditions(program, wanted.across):
-            along = [v for v in part.vars if v.name == wanted.along.name]
+        for part, _ in self.split_at_conditions(program, tiling.across):
+            along = [v for v in part.vars if v.name == tiling.along.name]
             for piece, _ in self.split_at_conditions(part, along[0]) if along else [(part, None)]:
                 tiles = choose_tiling(piece, cached=True)
                 if tiles:
@@ -343,16 +343,16 @@ class _LoopBuilder:
         """
         if self.has_literal_bounds(v) and (v.extent < 4 * _BLOCK or v.extent % _BLOCK):
             return []
-        found = streamed_loads(program, v)
-        return found if operations_along(program, v) >= CpuConstants.prefetch_ops * len(found) else []
+        loads = streamed_loads(program, v)
+        return loads if operations_along(program, v) >= CpuConstants.prefetch_ops * len(loads) else []
 
     def with_prefetch(self, loop: Loop, v: Var, streams: list[Scalar]) -> Loop:
         """``loop`` in blocks, before each of which what comes later is fetched."""
-        known = self.has_literal_bounds(v)
-        size = _BLOCK if known else _RUNTIME_BLOCK
+        literal = self.has_literal_bounds(v)
+        size = _BLOCK if literal else _RUNTIME_BLOCK
         at = of_var(Var("at", max(2, v.extent)))
         body: list[Statement | str] = [
-            Statement("Index", "count", str(size) if known else f"hg::minimum<Index>({size}, {loop.end} - at)")
+            Statement("Index", "count", str(size) if literal else f"hg::minimum<Index>({size}, {loop.end} - at)")
         ]
         for s in streams:
             assert s.node is not None and s.offset is not None
@@ -394,10 +394,10 @@ class _LoopBuilder:
         if not at or len(at) > _MAX_BREAKPOINTS or short:
             return [(program, var)]
         keep = self.first is not None and var.name == self.first.name
-        found = [restrict(program, var, a, b, keep) for a, b in pairwise(bounds)]
-        for part, _ in found:
+        parts = [restrict(program, var, a, b, keep) for a, b in pairwise(bounds)]
+        for part, _ in parts:
             self.writer.bit_copied |= bit_copies(part)
-        return found
+        return parts
 
     def tests_windows(self, program: ScalarProgram) -> bool:
         """True if elements of windows are tested one by one: in a short loop, too, that is most of the work."""
@@ -453,10 +453,10 @@ class _LoopBuilder:
             return writer.runtime_args.stride(step, v.name) if v.name in writer.dynamic_axes else str(step)
 
         def buffer(dtype: DType) -> str:
-            made = f"s{self.buffers}"
+            buffer_name = f"s{self.buffers}"
             self.buffers += 1
-            inner.buffers.append(aligned_array(dtype.storage, made, wide * long))
-            return made
+            inner.buffers.append(aligned_array(dtype.storage, buffer_name, wide * long))
+            return buffer_name
 
         writer.name_scalars(program.scalars)
         if writer.dynamic_axes and is_pure_transpose(program, tiles):
@@ -489,10 +489,10 @@ class _LoopBuilder:
         for k, store in enumerate(program.stores):
             target = writer.store_address(k, store)
             if k in tiles.stores:
-                held, step = buffer(store.node.dtype), apart(store.offset, along)
+                out_tile, step = buffer(store.node.dtype), apart(store.offset, along)
                 inner.copies_out.append(
                     transposed_copy(
-                        held,
+                        out_tile,
                         str(long),
                         start(store.offset, f"{writer.result_prefix}{k}"),
                         step,
@@ -500,7 +500,7 @@ class _LoopBuilder:
                         size[along],
                     )
                 )
-                target = f"{held}[{at}]"
+                target = f"{out_tile}[{at}]"
             each.append(Statement("", writer.as_stored(store.value, target), writer.names[store.value]))
         self.count_statements(once + each)
         row = walk(along, body=each)

@@ -89,14 +89,14 @@ def nontemporal_loops(program: ScalarProgram, writer: CWriter, loops: Sequence[L
     if not parts:
         return None
     nest = _LoopRewriter(writer, program, sum(map(_points, parts)))
-    before, made = nest.rewrite(loops)
+    before, new_loops = nest.rewrite(loops)
     if 2 * nest.streamed_points < nest.points:
         return None
     first = program.vars[0]
     test = streaming_condition(
         program, writer, first, program.stores, nest.line_aligned, max(_bytes_per_value(parts, first).values())
     )
-    return NontemporalLoops(test, before, made, nest.large_only)
+    return NontemporalLoops(test, before, new_loops, nest.large_only)
 
 
 @dataclass
@@ -114,16 +114,16 @@ class _LoopRewriter:
     def rewrite(self, loops: Sequence[Loop]) -> tuple[list[Statement], list[Loop]]:
         """Statements before ``loops`` and what takes their place."""
         before: list[Statement] = []
-        made: list[Loop] = []
+        new_loops: list[Loop] = []
         for loop in loops:
             if loop.inner:
                 statements, inner = self.rewrite(loop.inner)
-                made.append(replace(loop, body=[*loop.body, *statements], inner=inner))
+                new_loops.append(replace(loop, body=[*loop.body, *statements], inner=inner))
                 continue
             statements, blocks = self.rewrite_innermost(loop)
             before += statements
-            made += blocks or [loop]
-        return before, made
+            new_loops += blocks or [loop]
+        return before, new_loops
 
     def rewrite_innermost(self, innermost: Loop) -> tuple[list[Statement], list[Loop]]:
         """The same for an innermost loop; no loops where it keeps its plain stores."""
@@ -157,7 +157,7 @@ class _LoopRewriter:
         within = Loop("j", "0", str(size), body=[Statement("Index", inner.name, "at + j"), *body])
         begin, end = innermost.begin, innermost.end
         before: list[Statement] = []
-        made: list[Loop] = []
+        new_loops: list[Loop] = []
         if not lines:  # what comes before the first line that a row has for itself
             number = self.prefixes or ""
             self.prefixes += 1
@@ -168,17 +168,17 @@ class _LoopRewriter:
             line = line if begin == "0" else f"{begin} + {line}"
             line = f"hg::minimum<Index>({line}, {end})" if outermost else line
             before.append(Statement("Index", f"line{number}", line))
-            made.append(replace(innermost, begin=begin, end=f"line{number}"))
+            new_loops.append(replace(innermost, begin=begin, end=f"line{number}"))
             begin = f"line{number}"
         whole = lines and not outermost and inner.extent % size == span % size == 0
         stop = end if whole else f"{end} - {size - 1}"
-        made.append(Loop("at", begin, stop, size, buffers=buffers, body=fetched, inner=[within], tail=out))
+        new_loops.append(Loop("at", begin, stop, size, buffers=buffers, body=fetched, inner=[within], tail=out))
         if not whole:  # what is left over
-            made.append(replace(innermost, begin=f"{end} - ({end} - {begin}) % {size}", end=end))
+            new_loops.append(replace(innermost, begin=f"{end} - ({end} - {begin}) % {size}", end=end))
         self.streamed_points += _points(part)
         self.line_aligned = self.line_aligned and lines
         self.large_only = self.large_only or not (outermost or (lines and row >= _LONG_ROW_BYTES))
-        return before, made
+        return before, new_loops
 
     def may_stream(self, innermost: Loop, part: ScalarProgram, busy: int) -> bool:
         """Whether what a loop computes, in so many operations, follows each other in memory, is much and held up by memory."""
@@ -192,13 +192,13 @@ class _LoopRewriter:
 
 def _innermost_programs(loops: Sequence[Loop]) -> list[ScalarProgram]:
     """What the innermost loops compute; nothing if that of some is not known."""
-    found: list[ScalarProgram] = []
+    programs: list[ScalarProgram] = []
     for loop in loops:
         inner = _innermost_programs(loop.inner) if loop.inner else [loop.program] if loop.program else []
         if not inner:
             return []
-        found += inner
-    return found
+        programs += inner
+    return programs
 
 
 def _points(part: ScalarProgram) -> int:
@@ -208,12 +208,12 @@ def _points(part: ScalarProgram) -> int:
 
 def _bytes_per_value(parts: Sequence[ScalarProgram], first: Var) -> dict[tuple[int, int], int]:
     """Bytes that one value of the first variable moves, between the values at which its loop is cut."""
-    found: dict[tuple[int, int], int] = {}
+    range_bytes: dict[tuple[int, int], int] = {}
     for part in parts:
         mine = next((v for v in part.vars if v.name == first.name), first)
         key = mine.low, mine.high
-        found[key] = found.get(key, 0) + sum(_traffic_per_point(part, mine).values())
-    return found
+        range_bytes[key] = range_bytes.get(key, 0) + sum(_traffic_per_point(part, mine).values())
+    return range_bytes
 
 
 def streaming_condition(
@@ -285,15 +285,15 @@ def _prefetch_calls(program: ScalarProgram, writer: CWriter, inner: Var, busy: i
 
     From memory that pays everywhere, from a cache only where :meth:`.loop_nests._LoopBuilder.prefetched_loads` says, and not from as far.
     """
-    found = streamed_loads(program, inner)
-    always = len(found) > 1 and busy >= CpuConstants.prefetch_ops * len(found)
+    loads = streamed_loads(program, inner)
+    always = len(loads) > 1 and busy >= CpuConstants.prefetch_ops * len(loads)
     calls = []
     writer.renamed = {inner: "at"}
-    for s in found:
+    for s in loads:
         assert s.offset is not None and s.node is not None
         far, near = (
             n // s.node.dtype.size
-            for n in (min(_PREFETCH_FAR_BYTES, _PREFETCH_FAR_TOTAL // len(found)), PREFETCH_BYTES)
+            for n in (min(_PREFETCH_FAR_BYTES, _PREFETCH_FAR_TOTAL // len(loads)), PREFETCH_BYTES)
         )
         place = writer.address_text(s.offset)
         source = address(writer.pointers[s.node], f"{place} + {f'(nontemporal ? {far} : {near})' if always else far}")
@@ -305,9 +305,9 @@ def _prefetch_calls(program: ScalarProgram, writer: CWriter, inner: Var, busy: i
 def _traffic_per_point(program: ScalarProgram, first: Var) -> dict[Node, int]:
     """Bytes that one value of the first variable moves of each array that grows with its extent."""
     loads = [(s.node, s.offset) for s in program.scalars if s.op == "load"]
-    found: dict[Node, int] = {}
+    traffic_bytes: dict[Node, int] = {}
     for node, offset in (*loads, *((s.node, s.offset) for s in program.stores)):
         if node is not None and offset is not None and first in offset.vars:
             extents = [v.extent for v in program.vars if v is not first and v in offset.vars]
-            found[node] = max(found.get(node, 0), prod(extents) * node.dtype.size)
-    return found
+            traffic_bytes[node] = max(traffic_bytes.get(node, 0), prod(extents) * node.dtype.size)
+    return traffic_bytes

@@ -65,7 +65,7 @@ def tile_pooling_windows(program: ScalarProgram, rows: list[Var], writer: CWrite
     place = place + linearize([*map(of_var, merged[:-1]), ZERO], [v.extent for v in merged])
     at = ZERO if len(merged) > 1 else of_var(Var("at", row.extent)) * run
     moves: dict[tuple[str, str], str] = {}
-    found: dict[Scalar | Store, str] = {}
+    elements: dict[Scalar | Store, str] = {}
     element = f"[({writer.expr(linearize([of_var(v) for v in program.reduced], [v.extent for v in program.reduced]))}) * {lanes} + j]"
 
     def source(pointer: str, e: Expr) -> str:
@@ -74,12 +74,12 @@ def tile_pooling_windows(program: ScalarProgram, rows: list[Var], writer: CWrite
     for s in loads:
         assert s.node is not None and s.offset is not None
         key = s.node.dtype.storage, source(writer.pointers[s.node], s.offset)
-        found[s] = moves.setdefault(key, f"t{len(moves)}") + element
+        elements[s] = moves.setdefault(key, f"t{len(moves)}") + element
     out = []
     for k, store in enumerate(program.stores):
         if store in stores:
             out.append((store.node.dtype.storage, f"o{k}", source(f"y{k}", store.offset)))
-            found[store] = f"o{k}{element}"
+            elements[store] = f"o{k}{element}"
     part = writer.expr(place)
     tiles = RowTiles(
         loads=[TileCopy(type, name, address(name, part), where) for (type, where), name in moves.items()],
@@ -89,7 +89,7 @@ def tile_pooling_windows(program: ScalarProgram, rows: list[Var], writer: CWrite
         count=str(row.extent) if len(merged) > 1 else "count",
         rows=lanes,
     )
-    writer.tile_elements |= found
+    writer.tile_elements |= elements
     if len(merged) > 1:
         _replace(program, rows, merged)
     return tiles

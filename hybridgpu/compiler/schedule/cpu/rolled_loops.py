@@ -51,7 +51,7 @@ def rolled(lines: Sequence[Line], pointers: Sequence[Pointer]) -> list[Line]:
         pointers: parameters of the kernel, which the table may hold.
     """
     declared = {p.name: f"{p.type}* {'' if p.aliased else 'HG_RESTRICT '}const" for p in pointers}
-    found: list[Line] = []
+    result: list[Line] = []
     alike: list[tuple[Block, _Pattern]] = []
     for line in [*lines, ""]:
         pattern = None
@@ -59,13 +59,13 @@ def rolled(lines: Sequence[Line], pointers: Sequence[Pointer]) -> list[Line]:
             line = Block(line.heads, rolled(line.lines, pointers), rolled(line.otherwise, pointers))
             pattern = _pattern(line, declared)
         if alike and not (pattern and _is_alike(pattern, alike[0][1])):
-            found += _merged([p for _, p in alike]) or [b for b, _ in alike]
+            result += _merged([p for _, p in alike]) or [b for b, _ in alike]
             alike = []
         if pattern and isinstance(line, Block):
             alike.append((line, pattern))
         elif line:
-            found.append(line)
-    return found
+            result.append(line)
+    return result
 
 
 def _is_alike(one: _Pattern, other: _Pattern) -> bool:

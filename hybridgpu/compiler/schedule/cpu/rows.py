@@ -269,7 +269,7 @@ def columns_fields(
     tile = tiles.rows if tiles else 0
     size = run * last.extent or tile or _row_lane_count(last, len(plan.passes) - 1, runtime)
     end = str(size) if run else "end" if runtime else plan.writer.extent(last)
-    known = not runtime and not run and is_literal(end)
+    literal = not runtime and not run and is_literal(end)
     first = program.reduced[0]
     # a sum of sums, as above; the outermost loop is taken in parts
     part = PARTIAL_SUM_TERMS * max(run, 1)
@@ -301,11 +301,13 @@ def columns_fields(
         tile_begin="begin" if runtime else "0",
         tile_end=end,
         tile_size=size,
-        partial="" if run or (known and last.extent % size == 0) else f"{end} - {'begin' if runtime else '0'} < {size}",
+        partial=""
+        if run or (literal and last.extent % size == 0)
+        else f"{end} - {'begin' if runtime else '0'} < {size}",
         count=str(size)
-        if run or (known and last.extent % size == 0)
+        if run or (literal and last.extent % size == 0)
         else end
-        if known and last.extent < size
+        if literal and last.extent < size
         else f"{end} - at < {size} ? {end} - at : {size}",
         totals=_full_reduction_states(plan, size),
         tiles=tiles or RowTiles(),
@@ -353,7 +355,7 @@ def transpose_short_rows(program: ScalarProgram, rows: list[Var], writer: CWrite
     if len(rows) > 1 and nominal(row.extent) < TILE // 4:  # (how many there are of the outermost is an argument)
         return None
     starts: list[tuple[Scalar, Expr]] = []
-    found: dict[Scalar | Store, str] = {}
+    elements: dict[Scalar | Store, str] = {}
     at = of_var(Var("at", row.extent)) * width
     element = f"[{cache_index(program, TILE)}]"
     for s in loads:
@@ -385,12 +387,12 @@ def transpose_short_rows(program: ScalarProgram, rows: list[Var], writer: CWrite
     for s, start in starts:
         assert s.node is not None
         key = (s.node.dtype.storage, address(writer.pointers[s.node], writer.address_text(start)))
-        found[s] = into.setdefault(key, f"t{len(into)}") + element
+        elements[s] = into.setdefault(key, f"t{len(into)}") + element
     out = []
     for k, store, start in results:
         out.append(TileCopy(store.node.dtype.storage, f"o{k}", f"o{k}", address(f"y{k}", writer.expr(start))))
-        found[store] = f"o{k}{element}"
-    writer.tile_elements |= found
+        elements[store] = f"o{k}{element}"
+    writer.tile_elements |= elements
     return RowTiles(
         loads=[TileCopy(t, name, name, at) for (t, at), name in into.items()],
         stores=out,
@@ -479,28 +481,30 @@ def _nontemporal_condition(
     last, first, writer = program.reduced[-1], rows[0], plan.writer
     if dynamic is last or (last.extent % size and not length) or (length and not uses_private_buffer(program)):
         return ""
-    waiting = {s.name for w in plan.passes for s in w.cache_writes}
-    found: list[Store] = []
+    cached_names = {s.name for w in plan.passes for s in w.cache_writes}
+    streamed: list[Store] = []
     for w in plan.passes:
         for k, text in zip(w.targets, w.stores, strict=True):
             store = program.stores[k]
             if length:
                 wide = store.node.dtype.size >= _MIN_STREAMED_SIZE
-                lines = wide and not w.accumulators and is_contiguous(store, last) and same_alignment([store, *found])
+                lines = (
+                    wide and not w.accumulators and is_contiguous(store, last) and same_alignment([store, *streamed])
+                )
             else:
                 lines = is_line_aligned(store, last)
             lines = lines and size * store.node.dtype.size % 64 == 0
-            if lines and text.name not in waiting and len(found) < _MAX_STREAMED:
-                found.append(store)
+            if lines and text.name not in cached_names and len(streamed) < _MAX_STREAMED:
+                streamed.append(store)
                 w.streamed_blocks.append((store.node.dtype.storage, f"o{k}", store_block(writer, k, store, last, size)))
                 text = replace(text, name=f"o{k}[j]")
                 if length:
                     w.unaligned_prefix = unaligned_prefix(writer, k, store, last, "0")
             w.block_stores.append(text)
-    if not found:
+    if not streamed:
         return ""
     return (f"{writer.extent(last)} >= {_MIN_STREAMED_ROW} && " if length else "") + streaming_condition(
-        program, writer, first, found, not length, dynamic=dynamic is not None
+        program, writer, first, streamed, not length, dynamic=dynamic is not None
     )
 
 

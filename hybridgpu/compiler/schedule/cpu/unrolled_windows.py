@@ -85,11 +85,11 @@ def _is_searched(program: ScalarProgram) -> bool:
 
 def _after(program: ScalarProgram) -> set[Scalar]:
     """Results of reductions, and what is made of them."""
-    found = {r.result for r in program.reductions}
+    dependents = {r.result for r in program.reductions}
     for s in program.scalars:
-        if not found.isdisjoint(s.args):
-            found.add(s)
-    return found
+        if not dependents.isdisjoint(s.args):
+            dependents.add(s)
+    return dependents
 
 
 def unroll_windows(program: ScalarProgram) -> ScalarProgram:
@@ -105,26 +105,26 @@ def unroll_windows(program: ScalarProgram) -> ScalarProgram:
         scalars += part.scalars
         for r, store in zip(program.reductions, part.stores, strict=True):
             elements[r.result].append(store.value)
-    made: dict[Scalar, Scalar] = {}
+    replacements: dict[Scalar, Scalar] = {}
     maxima: dict[tuple[str, tuple[Scalar, ...]], list[Scalar]] = {}
     for s in program.scalars:
         if s in elements:
             assert s.node is not None
-            found = elements[s]
+            operands = elements[s]
             kind = _EXTREMUM.get(s.node.prim.name, s.node.prim.name)
-            key = (kind, tuple(found))
+            key = (kind, tuple(operands))
             if key not in maxima:
-                maxima[key] = _states(s.node if kind == s.node.prim.name else _node(kind, found[0].dtype), found)
+                maxima[key] = _states(s.node if kind == s.node.prim.name else _node(kind, operands[0].dtype), operands)
             states = maxima[key]
             if kind != s.node.prim.name:
-                states = [*states, *_positions(s.node.dtype, found, states[-1])]
+                states = [*states, *_positions(s.node.dtype, operands, states[-1])]
             scalars += states
-            made[s] = states[-1]
+            replacements[s] = states[-1]
         elif s in after:
-            args = tuple(made.get(a, a) for a in s.args)
-            made[s] = replace(s, args=args)
-            scalars.append(made[s])
-    results = [replace(t, value=made.get(t.value, t.value)) for t in program.stores]
+            args = tuple(replacements.get(a, a) for a in s.args)
+            replacements[s] = replace(s, args=args)
+            scalars.append(replacements[s])
+    results = [replace(t, value=replacements.get(t.value, t.value)) for t in program.stores]
     variables = [v for v in program.vars if v not in reduced]
     return ScalarProgram(list(dict.fromkeys(scalars)), [], results, variables, [])
 
@@ -145,15 +145,15 @@ def _positions(dtype: DType, elements: list[Scalar], extremum: Scalar) -> list[S
     """The position of the first of ``elements`` that is the ``extremum``, a NaN before all others; the result last."""
     different, equal = (_node(kind, elements[0].dtype) for kind in ("ne", "eq"))
     numbers = [Scalar("const", i32, value=k) for k in range(len(elements))]
-    made = [*numbers]
+    scalars = [*numbers]
     at = numbers[-1]
     for number, e in reversed(list(zip(numbers[:-1], elements, strict=False))):
         # a choice after the other makes vectors, where one with two reasons makes branches
         for node, other in ((different, e), (equal, extremum)) if e.dtype.is_float else ((equal, extremum),):
-            found = Scalar("compute", bool_, (e, other), node, vars=e.vars | other.vars)
-            at = Scalar("compute", i32, (found, number, at), vars=found.vars | at.vars)
-            made += [found, at]
-    return [*made, Scalar("compute", dtype, (at,), _node("cast", i32, dtype), vars=at.vars)]
+            test = Scalar("compute", bool_, (e, other), node, vars=e.vars | other.vars)
+            at = Scalar("compute", i32, (test, number, at), vars=test.vars | at.vars)
+            scalars += [test, at]
+    return [*scalars, Scalar("compute", dtype, (at,), _node("cast", i32, dtype), vars=at.vars)]
 
 
 def _node(kind: str, dtype: DType, target: DType | None = None) -> Node:

@@ -78,10 +78,10 @@ def _combine_program(program: ScalarProgram, stores: list[Store], parts: Sequenc
 
 def _closure(wanted: Iterable[Scalar], known: Iterable[Scalar]) -> set[Scalar]:
     """``wanted`` and all that they are computed from, as far as what is ``known``."""
-    found, stack = set(known), list(wanted)
+    closure, stack = set(known), list(wanted)
     while stack:
         s = stack.pop()
-        if s not in found:
-            found.add(s)
+        if s not in closure:
+            closure.add(s)
             stack += operands_of(s)
-    return found
+    return closure

@@ -95,10 +95,10 @@ class ForeachFields(TemplateFields):
 
 
 def _aliased(body: Body, names: set[str]) -> Body:
-    made = [
+    pointers = [
         replace(p, aliased=any(i.pointers[j] in names for i in body.instances)) for j, p in enumerate(body.pointers)
     ]
-    return replace(body, pointers=made)
+    return replace(body, pointers=pointers)
 
 
 def run(scheduled: Scheduled, ctx: PassContext) -> Scheduled:
@@ -133,19 +133,19 @@ def _only_linear_part(fields: MapFields) -> LinearPart | None:
 
 def _chunks(places: Sequence[int], scheduled: Scheduled) -> Iterator[list[int]]:
     chunk: list[int] = []
-    held: set[Node] = set()
+    live: set[Node] = set()
     used = 1
     for at in places:
         kernel = scheduled[at][1]
         assert kernel is not None
-        wanted = len(kernel.inputs) + len(kernel.outputs) + 2 + len(kernel.runtime_args.values)
-        held |= {n for n in kernel.inputs if n.prim.name != "input"}
-        if used + wanted > MAX_PARAMETERS or sum(n.type.nbytes for n in held) > _MAX_LIVE_BYTES:
+        parameters = len(kernel.inputs) + len(kernel.outputs) + 2 + len(kernel.runtime_args.values)
+        live |= {n for n in kernel.inputs if n.prim.name != "input"}
+        if used + parameters > MAX_PARAMETERS or sum(n.type.nbytes for n in live) > _MAX_LIVE_BYTES:
             yield chunk
             chunk, used = [], 1
-            held = {n for n in kernel.inputs if n.prim.name != "input"}
+            live = {n for n in kernel.inputs if n.prim.name != "input"}
         chunk.append(at)
-        used += wanted
+        used += parameters
     yield chunk
 
 

@@ -44,7 +44,7 @@ def map_fields(
     writer.reset_names()
     first = program.vars[0]
     pieces = _split_at_concats(program)
-    made: list[LinearPart | TiledPart] = []
+    parts: list[LinearPart | TiledPart] = []
     tile, why, vector, unroll = "", "", 1, 1
     blocks, free = Fraction(0), _SHARED_BYTES
     for k, piece in enumerate(pieces):
@@ -61,17 +61,17 @@ def map_fields(
             part, share = _linear_part(piece, writer, suffix, first)
         vector = max(part.vector, vector)
         blocks += share
-        made.append(part)
+        parts.append(part)
     if len(pieces) > 1:
-        for part in made:  # (their blocks take one step, most of them)
+        for part in parts:  # (their blocks take one step, most of them)
             if isinstance(part, LinearPart):
                 part.unroll = 1
-    elif isinstance(made[0], LinearPart):
-        unroll = made[0].unroll
+    elif isinstance(parts[0], LinearPart):
+        unroll = parts[0].unroll
     launch = Launch(THREADS, extent=0, scale=blocks.numerator, per_block=blocks.denominator, limit=16)
     fields = MapFields(
         pointers=pointers,
-        parts=made,
+        parts=parts,
         index_type=index_type([program]),
         several=len(pieces) > 1,
         bounds=_bounds_macro(program),
@@ -147,8 +147,8 @@ def _linear_part(program: ScalarProgram, writer: CWriter, suffix: str, first: Va
         body = vector_body(program, writer, inner, base.name, vector, {})
         position = _unravel([*program.vars[:-1], base], "e")
         needs_inner = inner.name in body.element_names
-        wanted = body.names | ({base.name} if needs_inner else set())
-        coordinates, own = [c for c in position if c.name in wanted], []
+        used = body.names | ({base.name} if needs_inner else set())
+        coordinates, own = [c for c in position if c.name in used], []
     else:
         body = _linear_body(program, writer)
         needs_inner = False
@@ -249,9 +249,9 @@ def vector_body(
     def pack(name: str, type: str, pointer: str, offset: Expr) -> VectorAccess:
         writer.renamed = {inner: base}
         writer.printed.clear()
-        made = VectorAccess(name, type, pointer, writer.address_text(offset), writer.variables())
+        access = VectorAccess(name, type, pointer, writer.address_text(offset), writer.variables())
         writer.renamed = {}
-        return made
+        return access
 
     for s in program.scalars:
         if s in writer.tile_elements:
@@ -404,7 +404,7 @@ def _tiled_part(
         inside = " && ".join(f"{v.name}{'_0' if v is pack else ''} < {limit}" for v, limit in limits.items())
         return [*lines, f"if (!({inside})) continue;"] if inside else lines
 
-    held: dict[object, str] = {}
+    shared_elements: dict[object, str] = {}
     loads: list[SharedTile] = []
     stores: list[SharedTile] = []
     element = f"({along.name}_0 - {begin[along]} + j) * {plan.pitch} + {across.name} - {begin[across]}"
@@ -426,12 +426,12 @@ def _tiled_part(
     for s in plan.tiles.loads:
         assert s.node is not None and s.offset is not None
         loads.append(tiled(f"r{len(loads)}", writer.pointers[s.node], s.node, s.offset))
-        held[s] = f"{loads[-1].array}[{element}]"
+        shared_elements[s] = f"{loads[-1].array}[{element}]"
     for k in plan.tiles.stores:
         store = program.stores[k]
         stores.append(tiled(f"w{len(stores)}", f"y{k}", store.node, store.offset))
-        held[k] = f"{stores[-1].array}[{element}]"
-    body = vector_body(program, writer, along, f"{along.name}_0", plan.vector, held)
+        shared_elements[k] = f"{stores[-1].array}[{element}]"
+    body = vector_body(program, writer, along, f"{along.name}_0", plan.vector, shared_elements)
     used = body.names.union(begin.values(), *(t.variables for t in (*loads, *stores)))
     part = TiledPart(
         suffix=suffix,

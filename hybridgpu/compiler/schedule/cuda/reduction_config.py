@@ -190,11 +190,11 @@ class LaunchConfig:
 
 def live_values(plan: PassPlan) -> tuple[LiveValue, ...]:
     """What ``plan`` would keep, and from which walk to which."""
-    found = []
+    values = []
     for s in plan.cache:
         at = [k for k, w in enumerate(plan.passes) if s in w.scalars]
-        found.append(LiveValue(s, cached_size(s), at[0], at[-1]))
-    return tuple(sorted(found, key=lambda k: k.first))
+        values.append(LiveValue(s, cached_size(s), at[0], at[-1]))
+    return tuple(sorted(values, key=lambda k: k.first))
 
 
 def choose_rows(work: Workload, target: Target) -> LaunchConfig:
@@ -268,7 +268,7 @@ def _typical_columns(work: Workload, target: Target, neighbours: int) -> LaunchC
     """The form whose order loses least against the fastest ones for few rows and for many."""
     rows = max(_MIN_THREADS * work.vector, _TYPICAL_ELEMENTS // work.width)
     lost: dict[tuple[int, int, int], list[tuple[int, float]]] = {}
-    found: dict[tuple[int, int, int], LaunchConfig] = {}
+    by_order: dict[tuple[int, int, int], LaunchConfig] = {}
     counts = rows, rows * _MANY_ROWS
     for count in counts:
         usual = replace(work, rows=count)
@@ -279,9 +279,9 @@ def _typical_columns(work: Workload, target: Target, neighbours: int) -> LaunchC
             best.setdefault(_summation_order(f.row_spans, f.team, f.cluster), f)
         for order, f in best.items():
             lost.setdefault(order, []).append((len(f.not_cached), f.seconds / fastest))
-            found.setdefault(order, f)
+            by_order.setdefault(order, f)
     everywhere = {order: losses for order, losses in lost.items() if len(losses) == len(counts)}
-    return found[min(everywhere, key=lambda o: (max(n for n, _ in lost[o]), sum(s for _, s in lost[o])))]
+    return by_order[min(everywhere, key=lambda o: (max(n for n, _ in lost[o]), sum(s for _, s in lost[o])))]
 
 
 def _column_shapes(work: Workload, target: Target, neighbours: int) -> Iterator[tuple[int, int, int]]:
@@ -374,7 +374,7 @@ def _row_config(work: Workload, target: Target, team: int, cluster: int, block: 
     places, refused, words, shared = _allocate(work, target, threads, steps, space)
     rows = work.rows if work.width >= _LONG_ROW else max(1, _TYPICAL_ELEMENTS // work.width)
     blocks = -(-rows // teams) * cluster
-    kept = words + work.column_sum_words
+    kept_words = words + work.column_sum_words
     merged, states = (
         _cluster_reduced(work, target, cluster, teams),
         threads * work.column_sum_words * steps * work.vector * 4,
@@ -383,7 +383,7 @@ def _row_config(work: Workload, target: Target, team: int, cluster: int, block: 
         shared, states = max(shared, states), 0
     else:
         merged, states = 1, states if teams > 1 else 0
-    demand = _register_demand(work, words, steps, steps if kept else min(steps, unroll), False)
+    demand = _register_demand(work, words, steps, steps if kept_words else min(steps, unroll), False)
     resident = _resident_blocks(target, threads, demand, shared + states, blocks)
     if work.column_sum_words:
         crowded = _register_pressure(work, steps, threads, target) * _MAX_SUM_BLOCKS > _HIGH_PRESSURE
@@ -393,7 +393,7 @@ def _row_config(work: Workload, target: Target, team: int, cluster: int, block: 
     items = teams * cluster * steps * team * work.vector  # of a block, were all spans full
     used = teams * work.width / items * cluster
     moved = (
-        _traffic_seconds(work, target, resident, blocks, threads, steps if kept else min(steps, unroll), used)
+        _traffic_seconds(work, target, resident, blocks, threads, steps if kept_words else min(steps, unroll), used)
         * work.width
     )
     computed = items / teams * (work.operations + 4 * work.passes) / gpu.lanes
@@ -409,14 +409,14 @@ def _row_config(work: Workload, target: Target, team: int, cluster: int, block: 
     cycles += steps / 2 * max(1.0, team * work.vector * max(work.read, 1) / gpu.line_bytes)
     computed /= gpu.clock
     per_row = overlapped_seconds(moved, computed, cycles / gpu.clock, resident * teams)
-    per_row *= _code_size_factor(kept, steps * work.vector)
+    per_row *= _code_size_factor(kept_words, steps * work.vector)
     seconds = per_row * work.rows / min(gpu.multiprocessors, blocks)
     parts = resident * gpu.multiprocessors / (cluster * merged)
     seconds += cost.seconds(target, 8 * work.column_sum_words * work.width * parts)
     live = resident if work.column_sum_words else 0
     share = work.column_sum_words * steps * work.vector * threads / gpu.registers
     hidden = not work.double and (share > _HIGH_PRESSURE or (share == _HIGH_PRESSURE and cluster > 1))
-    taken = steps if kept else unroll
+    taken = steps if kept_words else unroll
     return LaunchConfig(
         threads, team, cluster, steps, places, refused, shared, seconds, taken, live, merged, hidden, demand
     )
@@ -500,8 +500,8 @@ def _why(form: LaunchConfig, work: Workload, count: int) -> str:
     words = [f"{n} value{'s' if n > 1 else ''} of an element in {place}" for place, n in where.items() if n]
     if work.reread:
         words.append(f"{work.reread} bytes of an element are read again: on chip there is no room")
-    kept = ", ".join(words) or "no element is needed again"
-    return f"{kept}; {form.seconds * 1e6:.3g} us by the model, the least of {count} forms"
+    description = ", ".join(words) or "no element is needed again"
+    return f"{description}; {form.seconds * 1e6:.3g} us by the model, the least of {count} forms"
 
 
 def _allocate(
@@ -576,8 +576,8 @@ def _register_demand(work: Workload, words: int, steps: int, at_once: int, colum
 def _resident_blocks(target: Target, threads: int, demand: RegisterDemand, shared: int, blocks: int) -> int:
     """Blocks that a multiprocessor holds at once, if there are so many ``blocks``."""
     gpu = target.gpu
-    held = blocks_by_registers(predicted_registers(demand, threads, target), threads, target)
-    fits = [gpu.resident_threads // threads, held, gpu.resident_blocks]
+    by_registers = blocks_by_registers(predicted_registers(demand, threads, target), threads, target)
+    fits = [gpu.resident_threads // threads, by_registers, gpu.resident_blocks]
     if shared:
         fits.append(gpu.shared_total // (shared + gpu.system_shared))
     return max(1, min(*fits, -(-blocks // gpu.multiprocessors)))

@@ -65,8 +65,8 @@ COLUMNS = {
 def predicted_registers(demand: RegisterDemand, threads: int, target: Target) -> int:
     """Registers of a thread in blocks of so many."""
     fitted = COLUMNS if demand.columns else ROWS
-    wanted = sum(c * (1 if name == "any" else getattr(demand, name)) for name, c in fitted.items())
-    return round(max(MIN_REGISTERS, min(wanted, MAX_REGISTERS, target.gpu.registers // threads)))
+    estimate = sum(c * (1 if name == "any" else getattr(demand, name)) for name, c in fitted.items())
+    return round(max(MIN_REGISTERS, min(estimate, MAX_REGISTERS, target.gpu.registers // threads)))
 
 
 def blocks_by_registers(count: int, threads: int, target: Target) -> int:

@@ -69,11 +69,13 @@ def schedule_reduction(
         roomy = _choose(
             program, writer, rows, columns, widest, anchor, max(next_power_of_two(width), _MIN_CACHED_WIDTH)
         )
-        again, kept = _reread_bytes(program, roomy[0], rows), _depends_on_length(roomy[1])
-        exact = _choose(program, writer, rows, columns, widest, anchor, 0) if again or not kept else None
-        if exact and ((_depends_on_length(form) and not kept) or _reread_bytes(program, exact[0], rows) < again):
+        again, length_dependent = _reread_bytes(program, roomy[0], rows), _depends_on_length(roomy[1])
+        exact = _choose(program, writer, rows, columns, widest, anchor, 0) if again or not length_dependent else None
+        if exact and (
+            (_depends_on_length(form) and not length_dependent) or _reread_bytes(program, exact[0], rows) < again
+        ):
             (plan, form, vector), dynamic = exact, None  # it fits, a longer one would not
-        elif kept:
+        elif length_dependent:
             plan, form, vector = roomy
     spans = SpanBuilder(writer, var, vector, anchor, inside, quotients)
     length_text = _length(program, writer, dynamic)
@@ -141,8 +143,8 @@ def _has_fixed_order(program: ScalarProgram, numeric: str) -> bool:
 def partial_sums_node(total: Reduction, parts: int, width: int) -> Node:
     """The array of so many parts of a sum over all rows, each of which has ``width`` elements."""
     node, dtype = total.node, total.operand.dtype
-    held = tensor_type((parts, width), f32 if dtype.is_half else dtype)
-    return Node(node.builder, node.prim, (), {}, held, node.index, node.prov)
+    parts_type = tensor_type((parts, width), f32 if dtype.is_half else dtype)
+    return Node(node.builder, node.prim, (), {}, parts_type, node.index, node.prov)
 
 
 def _computes_once(rows: list[Var], form: LaunchConfig, columns: bool, spans: SpanBuilder) -> bool:
@@ -177,12 +179,12 @@ def _choose(
             same = _has_fixed_order(program, writer.target.numeric)
             form = choose_columns(work, writer.target, _contiguous_rows(program, rows, same), same)
         elif program.column_sums:
-            found = choose_rows_with_sums(work, writer.target)
-            if found is None:
+            with_sums = choose_rows_with_sums(work, writer.target)
+            if with_sums is None:
                 assert vector > 1, "sums over all rows have no room in any form"
                 vector //= 2
                 continue
-            form = found
+            form = with_sums
         else:
             form = choose_rows(work, writer.target)
         refused |= form.not_cached

@@ -307,30 +307,35 @@ def _block_setup(
     tiled = first in axes.columns or work.columns > per_tile
     columns = count(axes.columns, work.columns)
     whole = form.teams == 1
-    made = [Statement("int", "lane", "threadIdx.x" if whole else f"threadIdx.x % {lanes}")] if lanes > 1 else []
-    made.append(Statement("int", "team", "0" if whole else f"threadIdx.x / {lanes}" if lanes > 1 else "threadIdx.x"))
+    statements = [Statement("int", "lane", "threadIdx.x" if whole else f"threadIdx.x % {lanes}")] if lanes > 1 else []
+    statements.append(
+        Statement("int", "team", "0" if whole else f"threadIdx.x / {lanes}" if lanes > 1 else "threadIdx.x")
+    )
     if tiled:
         tiles = f"({columns} + {per_tile - 1}) / {per_tile}" if first in axes.columns else str(form.tiles(work))
-        made.append(Statement("Index", "tiles", tiles))
+        statements.append(Statement("Index", "tiles", tiles))
     if axes.columns:
         begin = [f"(Index)blockIdx.x % tiles * {per_tile}"] if tiled else []
         begin += ["lane" if work.vector == 1 else f"lane * {work.vector}"] if lanes > 1 else []
-        made.append(Statement("Index", "column", " + ".join(begin) or "0"))
+        statements.append(Statement("Index", "column", " + ".join(begin) or "0"))
         across = unravel([*axes.columns[:-1], Var(f"{axes.columns[-1].name}_0", axes.columns[-1].extent)], "column")
-        made += [s for s in across if s.name in used]
+        statements += [s for s in across if s.name in used]
     if _has_idle_lanes(axes, work, form, first):
-        made.append(Statement("bool", "live", f"column < {columns}"))
+        statements.append(Statement("bool", "live", f"column < {columns}"))
     share = writer.runtime_args.named("block_rows", form.rows)
     rows = count(axes.batch_axes, work.rows)
-    made.append(Statement("Index", "first", f"(Index)blockIdx.x{' / tiles' if tiled else ''} * (Index){share}"))
-    made.append(Statement("int", "count", f"(int)hg::minimum<Index>((Index){share}, {rows} - first)"))
+    statements.append(Statement("Index", "first", f"(Index)blockIdx.x{' / tiles' if tiled else ''} * (Index){share}"))
+    statements.append(Statement("int", "count", f"(int)hg::minimum<Index>((Index){share}, {rows} - first)"))
     if axes.outer_batch_axes:
         each, theirs = work.rows // work.groups, work.updates // work.groups
-        made.append(Statement("Index", "begin", f"first / {each} * {theirs}"))
-        made.append(Statement("Index", "end", f"((first + count - 1) / {each} + 1) * {theirs}"))
+        statements.append(Statement("Index", "begin", f"first / {each} * {theirs}"))
+        statements.append(Statement("Index", "end", f"((first + count - 1) / {each} + 1) * {theirs}"))
     else:
-        made += [Statement("Index", "begin", "0"), Statement("Index", "end", count(axes.update_axes, work.updates))]
-    return made
+        statements += [
+            Statement("Index", "begin", "0"),
+            Statement("Index", "end", count(axes.update_axes, work.updates)),
+        ]
+    return statements
 
 
 def _rescanned_bytes(looked: list[Scalar], work: ScatterWorkload, form: ScatterConfig) -> int:

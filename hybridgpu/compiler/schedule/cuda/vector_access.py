@@ -229,9 +229,9 @@ def choose_vector(program: ScalarProgram, var: Var, unaligned_rows: bool) -> tup
     """
     reduced = set(program.reduced)
     across = {v for v in program.vars if v not in reduced and v.extent > 1} if var in reduced else reduced
-    found = [(s.offset, s.node) for s in program.scalars if s.op == "load" and s.node and not s.conditions]
-    found += [(s.offset, s.node) for s in program.stores]
-    wide = [(e, n) for e, n in found if e and e.coefficient(var) == 1 and var not in _without(e, var).vars]
+    accesses = [(s.offset, s.node) for s in program.scalars if s.op == "load" and s.node and not s.conditions]
+    accesses += [(s.offset, s.node) for s in program.stores]
+    wide = [(e, n) for e, n in accesses if e and e.coefficient(var) == 1 and var not in _without(e, var).vars]
     main = [(e, n) for e, n in wide if not across or e.vars & across]  # others come from caches
     if not main:
         return 1, None
@@ -257,13 +257,13 @@ def _without(e: Expr, var: Var) -> Expr:
 
 def _indirect_vars(e: Expr) -> list[frozenset[Var]]:
     """What each position read at run time in ``e`` depends on."""
-    found: list[frozenset[Var]] = []
+    var_sets: list[frozenset[Var]] = []
     for atom, _ in e.terms:
         if isinstance(atom, IndirectIndex):
-            found.append(atom.value.vars)
+            var_sets.append(atom.value.vars)
         elif isinstance(atom, (Quotient, Remainder)):
-            found += _indirect_vars(atom.expr)
-    return found
+            var_sets += _indirect_vars(atom.expr)
+    return var_sets
 
 
 def _is_multiple(e: Expr, by: int) -> bool:

@@ -167,10 +167,10 @@ def _layout(operand: Node) -> tuple[tuple[int, int], int]:
     filled = operand.inputs[0] if operand.prim.name == "copy" else operand
     if filled.prim.name == "full":  # as the first state of a recurrent cell: every element is the first one
         return (0, 0), 1
-    found = as_strided(operand)
-    if found is None:  # will be copied
+    strided = as_strided(operand)
+    if strided is None:  # will be copied
         return (columns if rows > 1 else 0, 1 if columns > 1 else 0), _vector_width(columns, operand.dtype)
-    _, variables, offset = found
+    _, variables, offset = strided
     strides = offset.coefficient(variables[-2]), offset.coefficient(variables[-1])
     if 1 not in strides:
         return strides, 1
@@ -202,19 +202,19 @@ def choose_config(target: Target, dot: DotShape) -> MatmulConfig:
     """
     if dot.dynamic_k and dot.k <= _max_dynamic_length(target, dot):
         return _config_for_lengths(target, dot)
-    found = list(candidate_configs(target, dot))
+    configs = list(candidate_configs(target, dot))
     if dot.dtype.is_float and (dot.right_is_small or dot.m <= _MAX_ROWS):
         best = _typical_config(target, dot)
-        found = [f for f in found if (f.name, f.order) == (best.name, best.order)]
+        configs = [f for f in configs if (f.name, f.order) == (best.name, best.order)]
         if dot.right_is_small and dot.m > 1:
-            return next(f for f in found if f.columns == best.columns)
+            return next(f for f in configs if f.columns == best.columns)
     # a kernel serves all numbers of rows up to a power of two
     weighed = [
         f.seconds
         for f in candidate_configs(target, replace(dot, m=next_power_of_two(dot.m)))
-        if any(_same_kernel(f, g) for g in found)
+        if any(_same_kernel(f, g) for g in configs)
     ]
-    return found[weighed.index(min(weighed))]
+    return configs[weighed.index(min(weighed))]
 
 
 def _representative_lengths(longest: int) -> list[int]:
@@ -241,12 +241,14 @@ def _max_dynamic_length(target: Target, dot: DotShape) -> int:
 def _config_for_lengths(target: Target, dot: DotShape) -> MatmulConfig:
     """The form whose worst length is the least bad one, compared with the best form for that length."""
     longest = _max_dynamic_length(target, dot)
-    found = {
+    by_length = {
         k: list(candidate_configs(target, replace(dot, k=k, max_k=longest))) for k in _representative_lengths(longest)
     }
-    best = [min(f.seconds for f in at_length) for at_length in found.values()]
-    worst = [max(f.seconds / b for f, b in zip(same, best, strict=True)) for same in zip(*found.values(), strict=True)]
-    return found[dot.k][worst.index(min(worst))]
+    best = [min(f.seconds for f in at_length) for at_length in by_length.values()]
+    worst = [
+        max(f.seconds / b for f, b in zip(same, best, strict=True)) for same in zip(*by_length.values(), strict=True)
+    ]
+    return by_length[dot.k][worst.index(min(worst))]
 
 
 def _typical_config(target: Target, dot: DotShape) -> MatmulConfig:
@@ -273,8 +275,8 @@ def kernel_and_library_seconds(target: Target, node: Node) -> tuple[float, float
     shape = dot_shape(node)
     total = library_seconds(target, shape)
     for operand in node.inputs[:2]:
-        found = as_strided(operand)
-        if found and found[0].prim.name == "input" and blas_layout(operand, found) is None:
+        strided = as_strided(operand)
+        if strided and strided[0].prim.name == "input" and blas_layout(operand, strided) is None:
             total += seconds(target, 2 * operand.type.nbytes, launches=1)
     return choose_config(target, shape).seconds, total
 

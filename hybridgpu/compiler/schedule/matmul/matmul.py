@@ -73,8 +73,8 @@ _COMPUTED = ("left", "right")  #: names of operands that are computed as they ar
 
 def contiguous_along_k(dot: Node) -> bool:
     """True if neighbours of the right operand of ``dot`` are those along the sum."""
-    found = matrix_strides(dot.inputs[1])
-    return found is not None and found[0] == 1
+    strides = matrix_strides(dot.inputs[1])
+    return strides is not None and strides[0] == 1
 
 
 @dataclass
@@ -163,7 +163,7 @@ def schedule_matmul(
         bytes_written=written,
         elements_read=elements_read(program, product.stored_operands, [x.elements_read for x in loaded]),
         in_place=in_place_pairs(
-            program, (*product.stored_operands, *(x for made in loaded for x in made.elements_read))
+            program, (*product.stored_operands, *(x for operand in loaded for x in operand.elements_read))
         ),
         chunk_multiple=loops.chunk_multiple,
     )
@@ -209,13 +209,13 @@ def _lay_out_operands(p: _Product, row: Var, column: Var, constants: bool) -> No
     """
     writer = p.writer
     for position, operand in enumerate(p.dot.inputs):
-        found = as_strided(operand)
-        assert found is not None
-        node, variables, offset = found
+        strided = as_strided(operand)
+        assert strided is not None
+        node, variables, offset = strided
         value = _constant_value(operand) if constants and position == 0 and position in p.prologues else None
         if value is not None:  # as the first state of a recurrent cell: one element for all
-            held = writer.runtime_args.constant_array("left", literal(value, p.dot.dtype), p.dot.dtype)
-            p.operands.append(Matrix(held, "0", 0, 0))
+            constant = writer.runtime_args.constant_array("left", literal(value, p.dot.dtype), p.dot.dtype)
+            p.operands.append(Matrix(constant, "0", 0, 0))
             p.starts.append("left")
             del p.prologues[position]
             continue
@@ -249,9 +249,9 @@ def _epilogue_statements(p: _Product) -> list[Statement]:
 
 def _is_packed(dot: Node) -> bool:
     """True for a batch of products with one left operand for all: panels of a weight, see passes/prepack_weights.py."""
-    found = as_strided(dot.inputs[0])
-    assert found is not None
-    _, variables, offset = found
+    strided = as_strided(dot.inputs[0])
+    assert strided is not None
+    _, variables, offset = strided
     return dot.ndim > 2 and not {a for a, _ in offset.terms} & {*variables[:-2]}
 
 
@@ -260,19 +260,19 @@ def _dynamic_axes(dot: Node, m: Var, n: Var, depth: Var, prologues: Mapping[int,
 
     Not those of a panel of columns, which is as wide as its text says, and not the sum of dots, whose blocks are vectors.
     """
-    found = {v for v in (m, n, depth) if v.extent in dynamic_lengths(m.extent, n.extent, depth.extent)}
+    axes = {v for v in (m, n, depth) if v.extent in dynamic_lengths(m.extent, n.extent, depth.extent)}
     size = dot.dtype.size
     if contiguous_along_k(dot) and dot.dtype.short in ("f32", "f64"):
-        found.discard(depth)
+        axes.discard(depth)
     if 1 in prologues:
         along = contiguous_along_k(dot)
-        found.discard(n)
+        axes.discard(n)
         if (
             panel_columns(n.extent, depth.extent, size, along) < n.extent
             or depth.extent * n.extent * size > PANEL_BYTES
         ):
-            found.discard(depth)
-    return frozenset(found)
+            axes.discard(depth)
+    return frozenset(axes)
 
 
 def _with_dynamic_rows(o: Matrix, first: int, second: int) -> Matrix:
@@ -293,7 +293,7 @@ def _shape_text(writer: CWriter, left: Matrix, right: Matrix, n: Var, depth: Var
     parts.append(writer.runtime_args.reduction_length(depth.extent) if depth in lengths else "0")
     for name, matrix in (("left", left), ("right", right)):
         strides = zip(matrix.dynamic, (matrix.first, matrix.second), strict=True)
-        parts += [named(f"{name}_step", stride) if known else "0" for known, stride in strides]
+        parts += [named(f"{name}_step", stride) if is_dynamic else "0" for is_dynamic, stride in strides]
     return f"hg::Shape{{{', '.join(parts)}}}"
 
 
@@ -307,13 +307,13 @@ def _constant_value(operand: Node) -> Any:
 def _prologue_note(dot: Node, prologues: Mapping[int, Group]) -> str:
     """Which operands are computed as they are loaded, in words; of the product's own operator the primitives."""
     own = label(dot)
-    found: dict[str, None] = {}
+    names: dict[str, None] = {}
     for k in sorted(prologues):
         operand = strip_views(dot.inputs[k])
         for n in reversed(prologues[k].backward_slice(operand)[0] or [operand]):
             name = label(n)
-            found[f"{n.prim.name} of {name}" if name == own else name] = None
-    return f"computes {' and '.join(found)} as it loads {'them' if len(prologues) > 1 else 'it'}"
+            names[f"{n.prim.name} of {name}" if name == own else name] = None
+    return f"computes {' and '.join(names)} as it loads {'them' if len(prologues) > 1 else 'it'}"
 
 
 @computed
@@ -358,8 +358,8 @@ def _cpu_loops(p: _Product, target: Target, outputs: Sequence[Node]) -> _Loops:
         calls.spans = [replace(s, columns=0) if n in lengths else s for s in calls.spans]
     terms = writer.runtime_args.reduction_length(depth) if dynamic and not words else ""
     if lengths or words:
-        known = frozenset({p.k}) if dynamic else lengths
-        terms = _shape_text(writer, calls.left, calls.spans[0].right, n, p.k, known)
+        argument_axes = frozenset({p.k}) if dynamic else lengths
+        terms = _shape_text(writer, calls.left, calls.spans[0].right, n, p.k, argument_axes)
     if batch and not panels and not worth_argument(batch[0].extent):  # of a batch of few, threads share the heads
         batch = sorted(batch, key=lambda v: -v.extent)
     fields = CpuMatmulFields(
@@ -438,15 +438,15 @@ def _panels(p: _Product, lines: tuple[str, str], statements: list[Statement]) ->
     writer, prologues, dot, m, n = p.writer, p.prologues, p.dot, p.m, p.n
     depth, size = p.k.extent, dot.dtype.size
     used = variables_of(statements)
-    found = _Panels(p.operands[0], ", ".join(lines))
+    panels = _Panels(p.operands[0], ", ".join(lines))
     row, places = m.name, []
     if 0 in prologues:
         count = panel_rows(m.extent, depth, size)
-        found.left_panel, found.transposes = panel(p.prologue_operand(0, True), "left", writer, "from", "to", count)
+        panels.left_panel, panels.transposes = panel(p.prologue_operand(0, True), "left", writer, "from", "to", count)
         dynamic = "k" in writer.dynamic_axes
         each = writer.runtime_args.named("panel", count) if dynamic and count > 1 else count
-        found.rows, found.range = (*lines, each), "0, to - from"
-        found.left = Matrix("left", "0", depth, 1, (dynamic, False))
+        panels.rows, panels.range = (*lines, each), "0, to - from"
+        panels.left = Matrix("left", "0", depth, 1, (dynamic, False))
         row, places = "r", [Statement("Index", m.name, "from + r")]
     spans = [ColumnSpan(0, n.extent, n.extent, p.operands[1], None, (row, n.name), places)]
     if 1 in prologues:
@@ -468,10 +468,10 @@ def _panels(p: _Product, lines: tuple[str, str], statements: list[Statement]) ->
                     p.prologue_operand(1, False), "right", writer, "0", writer.extent(p.k), depth, part
                 )
                 matrix = Matrix("right", "0", width, 1)
-            found.transposes |= turns
+            panels.transposes |= turns
             spans.append(ColumnSpan(begin, end, width, matrix, right, (row, "c"), places))
-    found.spans = [replace(s, places=[p for p in s.places if p.name in used]) for s in spans]
-    return found
+    panels.spans = [replace(s, places=[p for p in s.places if p.name in used]) for s in spans]
+    return panels
 
 
 def _cuda_loops(p: _Product, target: Target, outputs: Sequence[Node]) -> _Loops:

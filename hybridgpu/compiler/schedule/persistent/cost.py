@@ -175,10 +175,10 @@ def _blocks(kernel: Kernel, how: str, threads: int) -> int:
 
 def max_phase_blocks(placed: Sequence[PhaseStep], sizes: Sequence[tuple[str, int]], threads: int) -> int:
     """Blocks that the largest phase has."""
-    found = [0] * (1 + max(p.phase for p in placed))
+    blocks = [0] * (1 + max(p.phase for p in placed))
     for p, (how, _) in zip(placed, sizes, strict=True):
-        found[p.phase] += _blocks(p.kernel, how, threads)
-    return max(found)
+        blocks[p.phase] += _blocks(p.kernel, how, threads)
+    return max(blocks)
 
 
 def registers_of(placed: Sequence[PhaseStep]) -> int:
@@ -210,8 +210,8 @@ def compare(placed: Sequence[PhaseStep], launches: int, target: Target, loops: S
         for blocks in possible_blocks(placed, sizes, threads, target)
     }
     blocks = min(costs, key=lambda b: costs[b])
-    barriers -= sum(found.barriers for found in loops)
-    cost = max(costs[blocks] - sum(found.cost for found in loops), 0.0)
+    barriers -= sum(loop.barriers for loop in loops)
+    cost = max(costs[blocks] - sum(loop.cost for loop in loops), 0.0)
     return Estimate(launches, barriers, (launches - 1) * launch_seconds(target), cost, blocks, replayed=target.replayed)
 
 

@@ -213,12 +213,12 @@ def loop_kernel(node: Node, graph: Graph, kernels: Sequence[Kernel]) -> Kernel:
 def phases_of(kernels: Iterable[Kernel]) -> list[int]:
     """For each kernel how many barriers have to come before it."""
     ready: dict[Node, int] = {}  # what is written here -> the first phase that may read it
-    found = []
+    phases = []
     for k in kernels:
         phase = max((ready.get(x, 0) for x in k.inputs), default=0)
-        found.append(phase)
+        phases.append(phase)
         ready.update((x, phase + 1) for x in k.outputs)
-    return found
+    return phases
 
 
 def _elements_read(loop: Loop) -> dict[Node, int]:
@@ -226,11 +226,11 @@ def _elements_read(loop: Loop) -> dict[Node, int]:
     graph, length, params = loop.graph, loop.length, loop.node.params
     n, first = params["data"], len(graph.outputs) - params["states"]
     read = elements_read_by_all(loop.kernels)
-    found: dict[Node, int] = {}
+    elements: dict[Node, int] = {}
 
     def add(x: Node, count: int) -> None:
         if count:
-            found[x] = min(x.size, found.get(x, 0) + count)
+            elements[x] = min(x.size, elements.get(x, 0) + count)
 
     for k, x in enumerate(graph.inputs):
         add(loop.operands[k], read.get(x, 0) * (length if k < n else 1))
@@ -247,4 +247,4 @@ def _elements_read(loop: Loop) -> dict[Node, int]:
                 add(loop.node, now)
     for x in loop.temporaries:
         add(x, read.get(x, 0))
-    return found
+    return elements

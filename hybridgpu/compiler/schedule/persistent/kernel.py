@@ -146,16 +146,16 @@ class PersistentFields(TemplateFields):
     @property
     def sections(self) -> list[Section]:
         """The phases, those of loops apart from those around them."""
-        found: list[Section] = []
+        sections: list[Section] = []
         end = -1  # of the loop that a phase is in
         for at in range(1 + max(s.phase for s in self.steps)):
             loop = self.loops.get(at)
             if loop is not None or at >= end:
-                if loop is not None or not found or at == end:
-                    found.append(Section(loop, at, []))
+                if loop is not None or not sections or at == end:
+                    sections.append(Section(loop, at, []))
                 end = at + loop.depth if loop is not None else -1
-            found[-1].phases.append([s for s in self.steps if s.phase == at])
-        return found
+            sections[-1].phases.append([s for s in self.steps if s.phase == at])
+        return sections
 
     @property
     def pools(self) -> list[str]:
@@ -189,9 +189,9 @@ def run(scheduled: Scheduled, ctx: PassContext) -> Scheduled:
     for run in _fusible_runs(scheduled, target):
         kernels = [k for at in run if (k := scheduled[at][1])]
         placed = _in_phases(kernels)
-        found = compare(placed, len(kernels), target, [_estimate(k, target) for k in kernels if k.loop])
-        if len(run) > 1 and not found.wins and target.resident != "always":
-            notes.append(f"{len(run)} kernels stay apart: {found}")
+        estimate = compare(placed, len(kernels), target, [_estimate(k, target) for k in kernels if k.loop])
+        if len(run) > 1 and not estimate.wins and target.resident != "always":
+            notes.append(f"{len(run)} kernels stay apart: {estimate}")
             for at, kernel in zip(run, kernels, strict=True):
                 if kernel.loop is not None:
                     out[at] = (scheduled[at][0], _loop_alone(kernel, target))
@@ -199,9 +199,9 @@ def run(scheduled: Scheduled, ctx: PassContext) -> Scheduled:
         if len(run) == 1:
             out[run[0]] = (scheduled[run[0]][0], _loop_alone(kernels[0], target))
             continue
-        why = found.reason
+        why = estimate.reason
         notes.append(f"{len(run)} kernels are one: {why}")
-        out[run[0]] = (scheduled[run[0]][0], _persistent_kernel(kernels, placed, target, why, found.blocks))
+        out[run[0]] = (scheduled[run[0]][0], _persistent_kernel(kernels, placed, target, why, estimate.blocks))
         for at in run[1:]:
             out[at] = None
     return [s for s in out if s]
@@ -209,12 +209,12 @@ def run(scheduled: Scheduled, ctx: PassContext) -> Scheduled:
 
 def _with_loops(scheduled: Scheduled, target: Target, body: Body) -> tuple[Scheduled, dict[Node, str]]:
     """``scheduled`` with loops that are kernels, and of the other loops why they are none."""
-    found: Scheduled = []
+    result: Scheduled = []
     reasons: dict[Node, str] = {}
     for group, kernel in scheduled:
         node = group.library
         if kernel is not None or node is None or "body" not in node.params:
-            found.append((group, kernel))
+            result.append((group, kernel))
             continue
         graph, steps = body(node.params["body"], target)
         if None in steps:  # what a library computes faster may cost less without the host
@@ -230,24 +230,24 @@ def _with_loops(scheduled: Scheduled, target: Target, body: Body) -> tuple[Sched
             why = "" if weighed.wins else str(weighed)
         if why:
             reasons[node] = why
-        found.append((group, None if why else loop))
-    return found, reasons
+        result.append((group, None if why else loop))
+    return result, reasons
 
 
 def _estimate(loop: Kernel, target: Target) -> Estimate:
     """What one kernel would save against starting a loop's kernels one by one, which no CUDA graph does."""
     assert loop.loop is not None
     length, kernels = loop.loop.length, loop.loop.kernels
-    found = compare(_in_phases([loop]), length * len(kernels), replace(target, replayed=False))
+    estimate = compare(_in_phases([loop]), length * len(kernels), replace(target, replayed=False))
     products = [x for k in kernels for x in k.members if x.prim.name == "dot"]
     slower = sum(max(0.0, ours - theirs) for ours, theirs in (kernel_and_library_seconds(target, x) for x in products))
     host = length * target.gpu.iteration_seconds
-    return replace(found, saved=found.saved + host, cost=found.cost + length * slower, iterations=length)
+    return replace(estimate, saved=estimate.saved + host, cost=estimate.cost + length * slower, iterations=length)
 
 
 def _loop_alone(loop: Kernel, target: Target) -> Kernel:
-    found = _estimate(loop, target)
-    return _persistent_kernel([loop], _in_phases([loop]), target, found.reason, found.blocks)
+    estimate = _estimate(loop, target)
+    return _persistent_kernel([loop], _in_phases([loop]), target, estimate.reason, estimate.blocks)
 
 
 def _why(loop: Kernel, target: Target) -> str:
@@ -319,29 +319,29 @@ def _cluster_steps(scheduled: Scheduled, target: Target) -> Scheduled:
         for maker in {makers[n] for n in (kernel.inputs if kernel else group.reads) if n in makers}:
             readers[maker].append(at)
             missing[at] += 1
-        made = kernel.outputs if kernel else [group.library] if group.library else []
-        makers.update(dict.fromkeys(made, at))
+        outputs = kernel.outputs if kernel else [group.library] if group.library else []
+        makers.update(dict.fromkeys(outputs, at))
     ready: dict[bool, list[int]] = {True: [], False: []}  # heaps
     for at, count in enumerate(missing):
         if not count:
             ready[may[at]].append(at)
-    found: Scheduled = []
+    order: Scheduled = []
     kind = True
-    while len(found) < len(scheduled):
+    while len(order) < len(scheduled):
         kind = kind if ready[kind] else not kind
         at = heappop(ready[kind])
-        found.append(scheduled[at])
+        order.append(scheduled[at])
         for reader in readers[at]:
             missing[reader] -= 1
             if not missing[reader]:
                 heappush(ready[may[reader]], reader)
-    return found
+    return order
 
 
 def _fusible_runs(scheduled: Scheduled, target: Target) -> Iterator[list[int]]:
     """Neighbours that fit into one kernel: two or more, or a loop."""
     run: list[int] = []
-    held: list[Kernel] = []
+    members: list[Kernel] = []
     used = 0
 
     def whole() -> bool:
@@ -349,18 +349,18 @@ def _fusible_runs(scheduled: Scheduled, target: Target) -> Iterator[list[int]]:
 
     for at, (_, kernel) in enumerate(scheduled):
         parts = [] if kernel is None or _why_no_step(kernel, target) else _step_kernels(kernel)
-        wanted = 0 if kernel is None else 2 * len(kernel.inputs) + len(kernel.outputs) + len(kernel.arguments)
+        parameters = 0 if kernel is None else 2 * len(kernel.inputs) + len(kernel.outputs) + len(kernel.arguments)
         if kernel is not None and kernel.loop is not None:  # and where slices begin
-            wanted += sum(len(k.arguments) for k in parts) + 2 * len(kernel.inputs) + 2 * len(kernel.outputs)
-        full = len(held) + len(parts) > _MAX_STEPS or used + wanted + 2 > MAX_PARAMETERS
-        if not parts or full or _block_size([*held, *parts]) is None:
+            parameters += sum(len(k.arguments) for k in parts) + 2 * len(kernel.inputs) + 2 * len(kernel.outputs)
+        full = len(members) + len(parts) > _MAX_STEPS or used + parameters + 2 > MAX_PARAMETERS
+        if not parts or full or _block_size([*members, *parts]) is None:
             if whole():
                 yield run
-            run, held, used = [], [], 0
+            run, members, used = [], [], 0
         if parts:
             run.append(at)
-            held += parts
-            used += wanted
+            members += parts
+            used += parameters
     if whole():
         yield run
 
@@ -404,7 +404,7 @@ def _block_size(kernels: Sequence[Kernel]) -> int | None:
 def _in_phases(kernels: Sequence[Kernel]) -> list[PhaseStep]:
     """The kernels of a run and those of its loops, phase by phase; loops share phases with other loops alone."""
     ready: dict[Node, int] = {}  # what is written here -> the first phase that may read it
-    found: list[PhaseStep] = []
+    steps: list[PhaseStep] = []
     floor = 0  # the phase behind the last loop
     remaining = list(kernels)
     while remaining:
@@ -414,8 +414,8 @@ def _in_phases(kernels: Sequence[Kernel]) -> list[PhaseStep]:
         for k in remaining:
             if k.loop is None and not behind.intersection(k.inputs):
                 phase = max((ready.get(n, 0) for n in k.inputs), default=0)
-                found.append(PhaseStep(k, max(floor, phase)))
-                ready.update((n, found[-1].phase + 1) for n in k.outputs)
+                steps.append(PhaseStep(k, max(floor, phase)))
+                ready.update((n, steps[-1].phase + 1) for n in k.outputs)
                 continue
             if (
                 k.loop is not None
@@ -428,13 +428,13 @@ def _in_phases(kernels: Sequence[Kernel]) -> list[PhaseStep]:
             behind.update(k.outputs)
         remaining = left
         if loops:
-            floor = max((p.phase + 1 for p in found), default=0)
+            floor = max((p.phase + 1 for p in steps), default=0)
             for loop, _ in loops:
                 pairs = zip(loop.kernels, loop.phases, strict=True)
-                found += [PhaseStep(inner, floor + phase, loop) for inner, phase in pairs]
+                steps += [PhaseStep(inner, floor + phase, loop) for inner, phase in pairs]
             floor += max(loop.depth for loop, _ in loops)
             ready.update((n, floor) for _, k in loops for n in k.outputs)
-    return found
+    return steps
 
 
 # -- the kernel
@@ -512,13 +512,13 @@ def _persistent_kernel(
         Pointer(f"p{j}", n.dtype, n in written, aliased=n in written) for j, n in enumerate((*inputs, *outputs))
     ]
     name = {n: p.name for n, p in zip((*inputs, *outputs), pointers, strict=True)}
-    held = 1 if blocks.cluster else blocks_held(placed, threads, target)
+    resident_blocks = 1 if blocks.cluster else blocks_held(placed, threads, target)
     grid = grid_blocks(placed, sizes, threads, blocks, target)
     first = {k: next(p.phase for p in placed if p.kernel is k or (p.loop and p.loop is k.loop)) for k in kernels}
     seconds = [
         sum(p.times * seconds_alone(p.kernel, target) for p in placed if p.kernel in _step_kernels(k)) for k in kernels
     ]
-    ahead = plan_prefetch(kernels, [first[k] for k in kernels], seconds, held, grid, target)
+    ahead = plan_prefetch(kernels, [first[k] for k in kernels], seconds, resident_blocks, grid, target)
     near = {kernels[k]: staged for k, staged in ahead.staged.items()}
     number = _NumberList()
     turns, where = _grid_loops(placed, name, number)

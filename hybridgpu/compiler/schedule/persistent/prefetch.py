@@ -60,8 +60,8 @@ class Prefetch:
     @property
     def figures(self) -> dict[str, int]:
         """For a kernel's ``choice``: bytes into the second-level cache, and of a block into shared memory."""
-        found = {"l2": sum(n.type.nbytes for n in self.l2), "shared": sum(s.nbytes for s in self.staged.values())}
-        return {k: n for k, n in found.items() if n}
+        sizes = {"l2": sum(n.type.nbytes for n in self.l2), "shared": sum(s.nbytes for s in self.staged.values())}
+        return {k: n for k, n in sizes.items() if n}
 
     def __str__(self) -> str:
         where = {"l2": "bytes into the second-level cache", "shared": "bytes a block into shared memory"}
@@ -113,11 +113,11 @@ def _l2_arrays(
     soon = {n for k, phase in zip(kernels, phases, strict=True) if not phase for n in k.inputs}
     far: dict[Node, None] = {}
     for phase in range(1, 1 + max(phases)):
-        wanted: dict[Node, None] = {}
+        arrays: dict[Node, None] = {}
         for k, at in zip(kernels, phases, strict=True):
             if at == phase:
-                wanted |= {n: None for n in k.inputs if n not in others | soon and k.elements_read.get(n) == n.size}
-        fresh = [n for n in wanted if n not in far]
+                arrays |= {n: None for n in k.inputs if n not in others | soon and k.elements_read.get(n) == n.size}
+        fresh = [n for n in arrays if n not in far]
         nbytes = sum(n.type.nbytes for n in fresh)
         beside = sum(s for s, at in zip(seconds, phases, strict=True) if at < phase)
         saved = gpu.memory_seconds + min(cost.seconds(target, nbytes), beside)

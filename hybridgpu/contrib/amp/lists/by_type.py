@@ -27,11 +27,11 @@ def narrow_type(target_dtype: Any) -> DType:
         AssertionError: another type.
     """
     try:
-        found = dtype_of(target_dtype)
+        dtype = dtype_of(target_dtype)
     except TypeError:
-        found = f32
-    assert found in (f16, bf16), "not supported type"
-    return found
+        dtype = f32
+    assert dtype in (f16, bf16), "not supported type"
+    return dtype
 
 
 def list_lp16_ops(target_dtype: Any) -> list[str]:

@@ -17,5 +17,5 @@ def names(text: str) -> list[str]:
 
 def others(*listed: Iterable[str]) -> list[str]:
     """Names of operators that are in none of the lists; NumPy's are in no list of MXNet's."""
-    named = {name for given in listed for name in given}
+    named = {name for names in listed for name in names}
     return sorted(n for n in names_in("_internal") if n not in named and not n.startswith(("_np_", "_npi_", "_npx_")))

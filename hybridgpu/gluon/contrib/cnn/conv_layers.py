@@ -83,8 +83,8 @@ class DeformableConvolution(HybridBlock):
             shape = weight_shape("Convolution", kernel, number, in_channels, groups, layout)
             return self.params.get(name, shape=shape, init=init, allow_deferred_init=True)
 
-        def bias(name: str, number: int, init: Any, wanted: bool) -> Any:
-            if not wanted:
+        def bias(name: str, number: int, init: Any, enabled: bool) -> Any:
+            if not enabled:
                 return None
             return self.params.get(name, shape=(number,), init=init, allow_deferred_init=True)
 

@@ -78,8 +78,8 @@ class CheckpointHandler(TrainBegin, BatchEnd, EpochEnd):
             self.best = worst(self.monitor_op)
         if self.resume_from_checkpoint:
             by_batch, by_epoch = (self.batch_period, self.epoch_period), (self.epoch_period, self.batch_period)
-            for wanted, (this, other) in ((estimator.max_batch, by_batch), (estimator.max_epoch, by_epoch)):
-                assert not wanted or (this and not other), (
+            for limit, (this, other) in ((estimator.max_batch, by_batch), (estimator.max_epoch, by_epoch)):
+                assert not limit or (this and not other), (
                     "To use resume from checkpoint, you must only specify the same type of period you used for "
                     "training. For example, if you are training based on number of epochs, you must save only based "
                     "on epochs, and set batch_period to None."
@@ -177,7 +177,7 @@ class CheckpointHandler(TrainBegin, BatchEnd, EpochEnd):
 
     def _hg_last(self) -> tuple[int, int]:
         """Epoch and batch of the last checkpoint in the folder, (-1, -1) if there is none."""
-        found = [(-1, -1)]
+        positions = [(-1, -1)]
         for name in os.listdir(self.model_dir):
             if name.startswith(f"{self.model_prefix}-epoch") and ".params" in name:
                 numbers = re.fullmatch(r"-epoch(\d+)batch(\d+)\.params", name[len(self.model_prefix) :])
@@ -187,8 +187,8 @@ class CheckpointHandler(TrainBegin, BatchEnd, EpochEnd):
                         "{model_name}-epoch{epoch_number}batch{batch_number}.params, "
                         f"there should also be a .states file for each .params file\nThis one has not: {name}"
                     )
-                found.append((int(numbers[1]), int(numbers[2])))
-        return max(found)
+                positions.append((int(numbers[1]), int(numbers[2])))
+        return max(positions)
 
     def _hg_resume(self, estimator: Any) -> None:
         self.trained_epoch, self.trained_batch = self._hg_last()
@@ -198,16 +198,16 @@ class CheckpointHandler(TrainBegin, BatchEnd, EpochEnd):
             return
         left = []
         for kind, trained in (("epoch", self.trained_epoch), ("batch", self.trained_batch)):
-            wanted = getattr(estimator, f"max_{kind}")
-            if not wanted:
+            limit = getattr(estimator, f"max_{kind}")
+            if not limit:
                 continue
-            if trained >= wanted - 1:
+            if trained >= limit - 1:
                 raise ValueError(
-                    f"Found checkpoint with maximum number of {kind} {wanted} reached, please specify "
+                    f"Found checkpoint with maximum number of {kind} {limit} reached, please specify "
                     "resume_from_checkpoint=False (default value) if you wan to train from scratch."
                 )
-            setattr(estimator, f"max_{kind}", wanted - trained - 1)
-            left.append(f"{wanted - trained - 1} {'epochs' if kind == 'epoch' else 'batches'} ")
+            setattr(estimator, f"max_{kind}", limit - trained - 1)
+            left.append(f"{limit - trained - 1} {'epochs' if kind == 'epoch' else 'batches'} ")
         prefix = self._hg_path(f"{self.model_prefix}-epoch{self.trained_epoch}batch{self.trained_batch}")
         for file in (f"{prefix}.params", f"{prefix}.states"):
             assert os.path.exists(file), f"Failed to load checkpoint, {file} does not exist"

@@ -223,25 +223,25 @@ class Estimator:
     # -- handlers
 
     def _prepare_default_handlers(self, val_data: Any, event_handlers: Any) -> list[EventHandler]:
-        given = handler_list(event_handlers)
+        handlers = handler_list(event_handlers)
         added: list[EventHandler] = [StoppingHandler(self.max_epoch, self.max_batch)]
-        if not _has(given, GradientUpdateHandler):
+        if not _has(handlers, GradientUpdateHandler):
             added.append(GradientUpdateHandler())
-        if not _has(given, MetricHandler):
+        if not _has(handlers, MetricHandler):
             added.append(MetricHandler(metrics=self.train_metrics))
-        if val_data and not _has(given, ValidationHandler):
+        if val_data and not _has(handlers, ValidationHandler):
             added.append(ValidationHandler(val_data=val_data, eval_fn=self.evaluate))
-        if not _has(given, LoggingHandler):
+        if not _has(handlers, LoggingHandler):
             added.append(LoggingHandler(metrics=self.train_metrics))
-        return _in_order(given, added, [*self.train_metrics, *self.val_metrics])
+        return _in_order(handlers, added, [*self.train_metrics, *self.val_metrics])
 
     def _prepare_default_validation_handlers(self, event_handlers: Any) -> list[EventHandler]:
-        given, added = handler_list(event_handlers), list[EventHandler]()
-        if not _has(given, MetricHandler):
+        handlers, added = handler_list(event_handlers), list[EventHandler]()
+        if not _has(handlers, MetricHandler):
             added.append(MetricHandler(metrics=self.val_metrics))
-        if not _has(given, LoggingHandler):
+        if not _has(handlers, LoggingHandler):
             added.append(LoggingHandler(metrics=self.val_metrics))
-        return _in_order(given, added, self.val_metrics)
+        return _in_order(handlers, added, self.val_metrics)
 
     def _categorize_handlers(self, event_handlers: list[EventHandler]) -> tuple[list[Any], ...]:
         """Handlers by moment: train begin, epoch begin, batch begin, batch end, epoch end, train end."""

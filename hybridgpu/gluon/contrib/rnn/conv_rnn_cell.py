@@ -97,12 +97,12 @@ class _ConvCell(HybridRecurrentCell):
     def _hg_tuple(self, value: Any) -> tuple[int, ...]:
         if isinstance(value, int):
             return (value,) * self._hg_dims
-        found = tuple(value)
-        assert len(found) == self._hg_dims, (
+        values = tuple(value)
+        assert len(values) == self._hg_dims, (
             f"For {self._hg_dims}D convolution, the convolution settings can only be either int or list/tuple of length "
             f"{self._hg_dims}"
         )
-        return found
+        return values
 
     def __repr__(self) -> str:
         shape = self.i2h_weight.shape or ()

@@ -195,8 +195,8 @@ def dynamic_unroll(
             *old, number = states
             output, new = cell(x, old)
             active = F.broadcast_greater(valid_length, number)
-            kept = [F.where(active, n, o) for n, o in zip(new, old, strict=True)]
-            return output, [*kept, number + 1]
+            masked = [F.where(active, n, o) for n, o in zip(new, old, strict=True)]
+            return output, [*masked, number + 1]
 
     outputs, states = F.contrib.foreach(step, data, states)
     if drop_outputs:

@@ -44,7 +44,8 @@ def computed(case, kind, monkeypatch):
 @pytest.mark.parametrize("op", [op for op in RECORDS if op.eager is None], ids=lambda op: op.name)
 def test_kernels_compute_what_the_interpreter_does(op, monkeypatch):
     with mx.util.np_shape(op.name.startswith("_np")):
-        for case in cases(op, ["float32"], mx.cpu()):
+        every = 1 if op.samples else 3  # of the shapes of an elementwise function, whose kernels differ little
+        for case in cases(op, ["float32"], mx.cpu())[::every]:
             try:
                 graph, draws = operator_graph(op, case.values, [a._type.tensor for a in case.arrays], True)
             except MXNetError:  # it refuses these types

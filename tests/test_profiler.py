@@ -100,6 +100,18 @@ def blocks():
     return made
 
 
+def test_derivatives_that_were_repeated_are_counted(x):
+    x.attach_grad()
+    for k in range(6):
+        if k == 5:
+            profiler.start()
+        with autograd.record():
+            y = nd.sqrt(x)
+        y.backward()
+    profiler.stop()
+    assert counts()["_backward_sqrt"] == 1
+
+
 def test_graphs_are_counted_under_the_names_of_their_blocks(x):
     left, right = blocks()  # of one structure: they share their programs
     for net in (left, right):

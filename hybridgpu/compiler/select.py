@@ -192,9 +192,9 @@ def _select_conv_of_cpu(node: Node, shape: ConvShape | None, cpu: CpuConstants) 
         zeros = prod(shape.base)
         useful = band.utilization / zeros
         if (
-            nominal(shape.work) / useful <= cpu.wasteful_conv_ops
-            or useful >= _MIN_UTILIZATION
+            useful >= _MIN_UTILIZATION
             or (zeros > 1 and shape.inputs <= _THIN_CHANNELS and useful >= _MIN_THIN_UTILIZATION)
+            or shape.work / useful <= cpu.wasteful_conv_ops  # of this size, whatever came first: bits follow from it
         ):
             return Selection("conv", f"direct kernel: {useful:.0%} of what it computes counts")
     return Selection("library", _why_im2col(node, shape))

@@ -27,39 +27,39 @@ _REQUESTS = {"null": 0, "write": 1, "add": 3}
 def _requests(symbol: Symbol, grad_req: Any) -> dict[str, str]:
     names = symbol.list_arguments()
     if isinstance(grad_req, str):
-        found = dict.fromkeys(names, grad_req)
+        requests = dict.fromkeys(names, grad_req)
     elif isinstance(grad_req, (list, tuple)):
-        found = dict(zip(names, grad_req, strict=True))
+        requests = dict(zip(names, grad_req, strict=True))
     elif isinstance(grad_req, dict):
-        found = {n: grad_req.get(n, "null") for n in names}
+        requests = {n: grad_req.get(n, "null") for n in names}
     else:
         raise TypeError("grad_req must be a string, a list or a dict")
-    for r in found.values():
+    for r in requests.values():
         if r not in _REQUESTS:
             raise ValueError(f"grad_req must be in {_REQUESTS}")
-    return found
+    return requests
 
 
-def _arrays(given: Any, names: Sequence[str], key: str, allow_missing: bool) -> list[Any]:
-    if isinstance(given, (list, tuple)):
-        if len(given) != len(names):
+def _arrays(arrays: Any, names: Sequence[str], key: str, allow_missing: bool) -> list[Any]:
+    if isinstance(arrays, (list, tuple)):
+        if len(arrays) != len(names):
             raise ValueError(f"Length of {key} does not match the number of arguments")
-        found = list(given)
-        if not allow_missing and any(not isinstance(a, NDArray) for a in found):
+        ordered = list(arrays)
+        if not allow_missing and any(not isinstance(a, NDArray) for a in ordered):
             raise TypeError("Only accept list of NDArrays or dict of str to NDArray")
-        return found
-    if isinstance(given, dict):
-        found = []
+        return ordered
+    if isinstance(arrays, dict):
+        ordered = []
         for n in names:
-            if n in given:
-                if not isinstance(given[n], NDArray):
+            if n in arrays:
+                if not isinstance(arrays[n], NDArray):
                     raise TypeError("Only accept list of NDArrays or dict of str to NDArray")
-                found.append(given[n])
+                ordered.append(arrays[n])
             elif allow_missing:
-                found.append(None)
+                ordered.append(None)
             else:
                 raise ValueError(f"key `{n}` is missing in `{key}`")
-        return found
+        return ordered
     raise TypeError("Only accept list of NDArrays or dict of str to NDArray")
 
 
@@ -122,13 +122,13 @@ def simple_bind(
     **shapes: Any,
 ) -> Executor:
     """See Symbol.simple_bind."""
-    given = {k: tuple(v) for k, v in shapes.items() if isinstance(v, (list, tuple))}  # MXNet ignores others
+    input_shapes = {k: tuple(v) for k, v in shapes.items() if isinstance(v, (list, tuple))}  # MXNet ignores others
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the error below says the same
-            found, _, aux_found = symbol.infer_shape(**given)
-        if found is None:
-            unknown = ", ".join(f"{n}: None" for n in symbol.list_arguments() if n not in given)
+            arg_shapes, _, aux_shapes = symbol.infer_shape(**input_shapes)
+        if arg_shapes is None:
+            unknown = ", ".join(f"{n}: None" for n in symbol.list_arguments() if n not in input_shapes)
             raise MXNetError(
                 "InferShape pass cannot decide shapes for the following arguments (-1 means unknown dimensions). "
                 f"Please consider providing them as inputs:\n{unknown}, "
@@ -136,7 +136,7 @@ def simple_bind(
         types, aux_types = _types_of(symbol, type_dict or {})
         places = variable_contexts(symbol, ctx, groups or {})
     except MXNetError as e:
-        shown = "\n".join(f"{k}: {v}" for k, v in given.items())
+        shown = "\n".join(f"{k}: {v}" for k, v in input_shapes.items())
         raise RuntimeError(f"simple_bind error. Arguments:\n{shown}\n{e}") from e
     names = symbol.list_arguments()
     requests = _requests(symbol, grad_req)
@@ -160,35 +160,39 @@ def simple_bind(
                     "Give it another name, or build the graph so that the shape is the same."
                 )
         for source in sources:
-            held = source.get(name)
-            if held is None or held.dtype != dtype or held.size < prod(shape) or held.context != places[name]:
+            shared = source.get(name)
+            if shared is None or shared.dtype != dtype or shared.size < prod(shape) or shared.context != places[name]:
                 continue
-            return held if held.shape == shape else held._sharing(lambda d: d.reshape(-1)[: prod(shape)].reshape(shape))
+            return (
+                shared
+                if shared.shape == shape
+                else shared._sharing(lambda d: d.reshape(-1)[: prod(shape)].reshape(shape))
+            )
         array = new(name, shape, dtype)
         if keep:
             buffer[name] = array
         return array
 
-    arguments = [make(n, s, t, old) for n, s, t in zip(names, found, types, strict=True)]
+    arguments = [make(n, s, t, old) for n, s, t in zip(names, arg_shapes, types, strict=True)]
     old_gradients = shared_exec.grad_dict if shared_exec is not None and shared_arg_names is not None else {}
 
     def gradient(name: str, shape: tuple[int, ...], dtype: Any) -> NDArray | None:
         if requests[name] == "null":
             return None
-        held = old_gradients.get(name) if name in (shared_arg_names or ()) else None
-        if held is not None and (held.shape, held.dtype, held.context) == (shape, dtype, places[name]):
-            return held
+        shared = old_gradients.get(name) if name in (shared_arg_names or ()) else None
+        if shared is not None and (shared.shape, shared.dtype, shared.context) == (shape, dtype, places[name]):
+            return shared
         return new(name, shape, dtype)
 
-    gradients = [gradient(n, s, t) for n, s, t in zip(names, found, types, strict=True)]
+    gradients = [gradient(n, s, t) for n, s, t in zip(names, arg_shapes, types, strict=True)]
     states = [
-        make(n, s, t, old_aux) for n, s, t in zip(symbol.list_auxiliary_states(), aux_found, aux_types, strict=True)
+        make(n, s, t, old_aux) for n, s, t in zip(symbol.list_auxiliary_states(), aux_shapes, aux_types, strict=True)
     ]
     return Executor(symbol, ctx, arguments, gradients, requests, states, True, groups, shared_exec)
 
 
-def _types_of(symbol: Symbol, given: Mapping[str, Any]) -> tuple[list[Any], list[Any]]:
+def _types_of(symbol: Symbol, type_dict: Mapping[str, Any]) -> tuple[list[Any], list[Any]]:
     """Element types of arguments and auxiliary states; what nothing says is float32."""
-    types = type_propagation(symbol, {n: dtype_of(t) for n, t in given.items()})
+    types = type_propagation(symbol, {n: dtype_of(t) for n, t in type_dict.items()})
     of = {n.name: types[id(n), 0].np.type for n in topological(symbol._heads) if n.op is None}
     return [of[n] for n in symbol.list_arguments()], [of[n] for n in symbol.list_auxiliary_states()]

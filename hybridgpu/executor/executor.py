@@ -153,10 +153,10 @@ class Executor:
         """Shapes and element types of the outputs; no elements where the shape depends on values."""
         arrays = dict(zip(self._symbol.list_inputs(), self._ordered(), strict=True))
         shapes = {n: x.shape for n, x in arrays.items()}
-        found = Inference(self._symbol, shapes, {n: x._type.dtype for n, x in arrays.items()})
-        found.run()
+        inference = Inference(self._symbol, shapes, {n: x._type.dtype for n, x in arrays.items()})
+        inference.run()
         keys = [(id(n), k) for n, k in self._symbol._heads]
-        return [(found.shapes.get(key, (0,)), found.dtypes.get(key, f32)) for key in keys]
+        return [(inference.shapes.get(key, (0,)), inference.dtypes.get(key, f32)) for key in keys]
 
     def _ordered(self) -> list[NDArray]:
         arrays = {**self.arg_dict, **self.aux_dict}
@@ -246,30 +246,32 @@ class Executor:
             if self._stages is not None:
                 self._needs_heads = False  # what the last stage needs shows when it runs
                 return self._stages(inputs)
-            wanted = tuple(x._autograd is not None for x in inputs)
+            needs_grad = tuple(x._autograd is not None for x in inputs)
             # (relatives are compiled: its kernels are there)
             known = self._structure.hash in self._first_types
             least = min(_PLAN_AFTER, _COMPILE_AFTER) if known else _COMPILE_AFTER
-            return self._run(inputs, is_train, wanted, interpreted=self._calls <= least)
+            return self._run(inputs, is_train, needs_grad, interpreted=self._calls <= least)
         finally:
             autograd_state.state.recording, autograd_state.state.training = old
 
-    def _run(self, inputs: list[NDArray], is_train: bool, wanted: tuple[bool, ...], interpreted: bool) -> list[NDArray]:
+    def _run(
+        self, inputs: list[NDArray], is_train: bool, needs_grad: tuple[bool, ...], interpreted: bool
+    ) -> list[NDArray]:
         """By the compiled program, or operator by operator: an executor that runs a few times only is not worth a compilation."""
         types = [x._type.tensor for x in inputs]
-        if any(wanted):
-            program = self._trained(types, is_train, wanted, interpreted)
+        if any(needs_grad):
+            program = self._trained(types, is_train, needs_grad, interpreted)
             first = len(types) + len(program.residuals)
             self._needs_heads = any(k >= first for k in program.input_map)
             return program.call(inputs, self._ctx)
-        made = self._compiled(types, is_train, interpreted)
-        return made.run(inputs, self._ctx)
+        executable = self._compiled(types, is_train, interpreted)
+        return executable.run(inputs, self._ctx)
 
     def _compiled(self, types: list[TensorType], is_train: bool, interpreted: bool = False) -> Compiled:
         key = (tuple(types), is_train, is_np_shape(), interpreted, tf32())
-        found = self._programs.get(key)
-        if found is None:
-            found = self._programs[key] = compiled(
+        program = self._programs.get(key)
+        if program is None:
+            program = self._programs[key] = compiled(
                 self._symbol,
                 types,
                 is_train,
@@ -280,20 +282,20 @@ class Executor:
                 interpreted=interpreted,
                 first=self._first_signature(types, interpreted),
             )
-        assert isinstance(found, Compiled)
-        return found
+        assert isinstance(program, Compiled)
+        return program
 
     def _trained(
-        self, types: list[TensorType], is_train: bool, wanted: tuple[bool, ...], interpreted: bool = False
+        self, types: list[TensorType], is_train: bool, needs_grad: tuple[bool, ...], interpreted: bool = False
     ) -> RecordedProgram:
-        key = (tuple(types), is_train, is_np_shape(), wanted, interpreted, tf32())
-        found = self._programs.get(key)
-        if found is None:
-            found = self._programs[key] = recorded_program(
+        key = (tuple(types), is_train, is_np_shape(), needs_grad, interpreted, tf32())
+        program = self._programs.get(key)
+        if program is None:
+            program = self._programs[key] = recorded_program(
                 self._symbol,
                 types,
                 is_train,
-                wanted,
+                needs_grad,
                 self._ctx,
                 frozenset(),
                 self._name(),
@@ -303,8 +305,8 @@ class Executor:
                 interpreted,
                 first=self._first_signature(types, interpreted),
             )
-        assert isinstance(found, RecordedProgram)
-        return found
+        assert isinstance(program, RecordedProgram)
+        return program
 
     def _first_signature(self, types: list[TensorType], interpreted: bool) -> list[TensorType]:
         """The types that were compiled first for a graph of this structure; an interpreted call decides nothing."""
@@ -383,11 +385,11 @@ class Executor:
         Raises:
             ValueError: an unknown name, unless ``allow_extra_params``.
         """
-        for given, own, what in (
+        for params, own, what in (
             (arg_params, self.arg_dict, "arguments"),
             (aux_params or {}, self.aux_dict, "auxiliary states"),
         ):
-            for name, array in given.items():
+            for name, array in params.items():
                 if name in own:
                     array.astype(own[name].dtype).copyto(own[name])
                 elif not allow_extra_params:
@@ -430,7 +432,7 @@ class Executor:
         arguments = [renew(n, a, s, "arg") for n, a, s in zip(self._arguments, self.arg_arrays, shapes, strict=True)]
         gradients = [renew(n, g, s, "grad") for n, g, s in zip(self._arguments, self._gradients, shapes, strict=True)]
         states = [renew(n, a, s, "aux") for n, a, s in zip(self._states, self.aux_arrays, aux_shapes, strict=True)]
-        made = Executor(
+        executor = Executor(
             self._symbol,
             self._ctx,
             arguments,  # type: ignore[arg-type]
@@ -441,9 +443,9 @@ class Executor:
             self._groups,
             self,
         )
-        made._share(self._own_outputs())
-        made._monitor, made._watched = self._monitor, self._watched
-        return made
+        executor._share(self._own_outputs())
+        executor._monitor, executor._watched = self._monitor, self._watched
+        return executor
 
     def _share(self, old: Sequence[NDArray]) -> None:
         """Put the outputs into the memory of another executor's where they fit."""
@@ -492,8 +494,8 @@ class Executor:
 
     def _show_gradients(self, head_grads: Sequence[NDArray | None]) -> None:
         assert self._monitor is not None and self._steps is not None
-        wanted = {n for n, g in self.grad_dict.items() if g is not None and self._requests.get(n, "null") != "null"}
-        for node, gradients in self._steps.backward(head_grads, wanted):
+        names = {n for n, g in self.grad_dict.items() if g is not None and self._requests.get(n, "null") != "null"}
+        for node, gradients in self._steps.backward(head_grads, names):
             for k, g in enumerate(gradients):
                 number = k if len(gradients) > 1 else ""
                 self._monitor[0](f"{node.name}_backward_output{number}".encode(), g)
@@ -505,29 +507,29 @@ class Executor:
         They are compiled for it. Without a compiler, and for graphs whose shapes depend on values, nothing is planned
         and nothing is said of memory.
         """
-        text, held = self._symbol.debug_str(), self._held()
-        if held is None:
+        text, nbytes = self._symbol.debug_str(), self._intermediate_bytes()
+        if nbytes is None:
             return text
         # programs look for the sum in the line before the last, which counts what operators ask for besides: none here
-        return f"{text}Total {held >> 20} MB allocated\nTotal 0 TempSpace resource requested\n"
+        return f"{text}Total {nbytes >> 20} MB allocated\nTotal 0 TempSpace resource requested\n"
 
-    def _held(self) -> int | None:
+    def _intermediate_bytes(self) -> int | None:
         """Bytes of intermediate results, those that are kept for the backward pass included; None if unknown."""
         if self._stages is not None:
             return None
         inputs, gradients = self._ordered(), self.grad_dict
         types = [x._type.tensor for x in inputs]
-        wanted = tuple(gradients.get(n) is not None for n in self._symbol.list_inputs())
-        if not any(wanted):
-            made = self._compiled(types, False)
-            return made.program.arena_bytes if made.program else None
-        programs = self._trained(types, True, wanted)
+        needs_grad = tuple(gradients.get(n) is not None for n in self._symbol.list_inputs())
+        if not any(needs_grad):
+            executable = self._compiled(types, False)
+            return executable.program.arena_bytes if executable.program else None
+        programs = self._trained(types, True, needs_grad)
         forward, backward = programs.forward.program, programs.backward and programs.backward.program
         if forward is None:
             return None
         visible = programs.heads + len(programs.backward_writes) + len(programs.forward_writes)
-        kept = sum(t.nbytes for t in programs.forward.outputs[visible:])
-        return kept + forward.arena_bytes + (backward.arena_bytes if backward else 0)
+        residual_bytes = sum(t.nbytes for t in programs.forward.outputs[visible:])
+        return residual_bytes + forward.arena_bytes + (backward.arena_bytes if backward else 0)
 
 
 def wrap_like(array: NDArray, shape: tuple[int, ...]) -> NDArray:

@@ -19,14 +19,23 @@ from ..core.autograd_state import state, traces
 from ..util import _everywhere as np_everywhere
 from ..util import _flags as np_flags
 
-__all__ = ["ARRAY_CLASSES", "Plan", "arithmetic_with_plans", "forget_plans", "noting", "suspend_plans", "with_plans"]
+__all__ = [
+    "ARRAY_CLASSES",
+    "Plan",
+    "arithmetic_with_plans",
+    "forget_plans",
+    "noting",
+    "suspend_plans",
+    "suspended",
+    "with_plans",
+]
 
 _Call = Callable[..., Any]
 _Function = TypeVar("_Function", bound=_Call)
 
 _LIMIT = 1024  #: plans of one function; beyond it all are dropped and made again
 _tables: list[dict[Any, Any]] = []  #: of all functions
-_suspended = [False]
+suspended = [False]  #: whether there are to be no plans and pullbacks, since the general way is observed
 ARRAY_CLASSES: set[type] = set()  #: of nd and np
 #: classes of arguments that are part of a key as they are; equal ones of one class are the same
 _PLAIN = frozenset({str, int, bool, type(None)})
@@ -64,9 +73,9 @@ def forget_plans() -> None:
         table.clear()
 
 
-def suspend_plans(suspended: bool) -> None:
-    """Drop all plans, and make none until they are no longer suspended."""
-    _suspended[0] = suspended
+def suspend_plans(suspend: bool) -> None:
+    """Drop all plans, and make none until they are no longer suspended; nor are pullbacks used."""
+    suspended[0] = suspend
     forget_plans()
 
 
@@ -182,7 +191,7 @@ def _first(
             plan = applied
     if plan is None and float in key:  # a number that varies
         return result
-    if not _suspended[0]:
+    if not suspended[0]:
         if len(plans) >= _LIMIT:
             plans.clear()
         plans[key] = plan

@@ -27,6 +27,7 @@ from ..core.autograd_state import GradientInfo, history, state
 from .device_scope import zeros_on
 from .kernels import runners
 from .ndarray import NDArray, wrap
+from .plans import suspended
 from .pullback_source import pullback_of
 from .versions import latest
 
@@ -321,7 +322,7 @@ class FunctionCall(StatefulCall):
         return self.needs
 
     def backward(self, cotangents: Sequence[NDArray | None], wanted: Sequence[bool]) -> Sequence[NDArray | None]:
-        if state.recording:
+        if state.recording or suspended[0]:
             return super().backward(cotangents, wanted)
         pullbacks, key = self.function.pullbacks, (*[c is None for c in cotangents], *wanted)
         pull = pullbacks.get(key, 0)

@@ -34,7 +34,7 @@ class BackgroundJob(Generic[T]):
         done: is called there with the result.
     """
 
-    def __init__(self, make: Callable[[], T], on_done: Callable[[T], object] = lambda made: None) -> None:
+    def __init__(self, make: Callable[[], T], on_done: Callable[[T], object] = lambda result: None) -> None:
         self._make, self._on_done = make, on_done
         self._result: T | None = None
         self._error: BaseException | None = None

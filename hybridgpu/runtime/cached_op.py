@@ -138,10 +138,10 @@ class CachedOp:
     def written_inputs(self) -> frozenset[int]:
         """Positions of the inputs that a call in this mode, or its backward pass, writes."""
         training = autograd_state.state.training
-        found = self._written.get(training)
-        if found is None:
-            found = self._written[training] = written_variables(self.symbol, training)
-        return found
+        positions = self._written.get(training)
+        if positions is None:
+            positions = self._written[training] = written_variables(self.symbol, training)
+        return positions
 
     def _stage(self, symbol: Symbol, names: list[str]) -> CachedOp:
         return CachedOp(symbol, names, {}, f"{self.name} stage", self.mode, self.numeric, self.background)
@@ -164,12 +164,12 @@ class CachedOp:
             self.last_recorded = LastCall([x._type for x in inputs], recorded.training, recorded)
             return recorded.call(inputs, ctx, self.kind)
         while True:
-            made = self.program_for(inputs, ctx)
-            kept = self.folded_for(made, inputs, ctx)
-            if kept is not None:
+            program = self.program_for(inputs, ctx)
+            folded = self.folded_for(program, inputs, ctx)
+            if folded is not None:
                 if autograd_state.state.recording:  # and none of the inputs is of the recorded graph
                     self.last_recorded = self.last_call
-                return made.run(inputs, ctx, kept, self.kind)
+                return program.run(inputs, ctx, folded, self.kind)
 
     def _where(self, arrays: Sequence[NDArray]) -> Context:
         if arrays:
@@ -186,11 +186,11 @@ class CachedOp:
         def make(target: Target | None, reason: str, interpreted: bool = False) -> RecordedProgram:
             plain, first = self._with_first(types)
             options = (self.fixed, self.name, reason, self._structure, self.numeric, interpreted)
-            found = recorded_program(self.symbol, plain, training, wanted, ctx, *options, target=target, first=first)
-            return found.in_mode(self.mode)
+            program = recorded_program(self.symbol, plain, training, wanted, ctx, *options, target=target, first=first)
+            return program.in_mode(self.mode)
 
-        made: RecordedProgram = self.get_or_compile(wanted, types, training, ctx, make, wait)
-        return made
+        recorded: RecordedProgram = self.get_or_compile(wanted, types, training, ctx, make, wait)
+        return recorded
 
     def _with_first(self, types: list[ArrayType]) -> tuple[list[TensorType], Sequence[TensorType]]:
         """The types without devices, and those of the first signature."""
@@ -239,9 +239,9 @@ class CachedOp:
             options = (self.fixed, self.name, reason, self._structure, self.numeric, interpreted, constant)
             return compiled(self.symbol, plain, training, ctx, *options, target=target, first=first).in_mode(self.mode)
 
-        found: Compiled = self.get_or_compile(constant, types, training, ctx, make, wait)
-        self.last_call = LastCall(types, training, found)
-        return found
+        program: Compiled = self.get_or_compile(constant, types, training, ctx, make, wait)
+        self.last_call = LastCall(types, training, program)
+        return program
 
     def folded_for(
         self, made: Compiled, inputs: Sequence[NDArray] | Mapping[int, NDArray], ctx: Context
@@ -255,14 +255,14 @@ class CachedOp:
         if prelude is None:
             return ()
         key = (prelude.key, prelude.takes, ctx.device_typeid, ctx.device_id)
-        kept = self._folded.get(key)
-        if kept is None:
-            kept = remember(self._folded, key, _SETS, lambda: FoldedParameters(prelude))
+        folded = self._folded.get(key)
+        if folded is None:
+            folded = remember(self._folded, key, _SETS, lambda: FoldedParameters(prelude))
         arrays = [inputs[k]._data for k in prelude.takes]
-        found = kept.values(arrays)
-        if found is None:
+        values = folded.values(arrays)
+        if values is None:
             self.exported_params |= {k for k, a in zip(prelude.takes, arrays, strict=True) if is_exported(a)}
-        return found
+        return values
 
     def _reason(self, types: list[ArrayType], training: bool) -> str:
         """Why a new program is needed, in words; warns once about a dimension that keeps changing."""
@@ -343,10 +343,10 @@ class CachedOp:
 
     def explain(self, arrays: Sequence[NDArray]) -> Explanation:
         """See HybridBlock.explain."""
-        found = self._explained(arrays)
+        explanation = self._explained(arrays)
         if self.traced is not None:
-            found.captured = [str(c) for c in self.traced.captured]
-        return found
+            explanation.captured = [str(c) for c in self.traced.captured]
+        return explanation
 
     def _explained(self, arrays: Sequence[NDArray]) -> Explanation:
         ctx = self._where(arrays)
@@ -361,8 +361,8 @@ class CachedOp:
 
         def watch(what: Any, values: list[NDArray]) -> None:
             if isinstance(what, CachedOp):
-                found = what.explain(values)
-                parts.extend(found.parts if isinstance(found, RecordedExplanation) else [found])
+                explanation = what.explain(values)
+                parts.extend(explanation.parts if isinstance(explanation, RecordedExplanation) else [explanation])
             else:
                 parts.append(LibraryCall(what.op.name, what.name, sum(v._type.tensor.nbytes for v in values)))
 
@@ -389,18 +389,18 @@ class CachedOp:
         )
         values = program.run(inputs, ctx, kind=self.kind)
         of = {(id(n), k): v for (n, k), v in zip(heads, values, strict=True)}
-        found = []
+        results = []
         for node in topological(self.symbol._heads):
             if node.op is None:
                 continue
             if monitor_all:
                 names = node.op.monitored_names(node.values, len(node.inputs))
-                found += [
+                results += [
                     (f"{node.name}_{key}", node.op.name, of[id(source), k])
                     for key, (source, k) in zip(names, node.inputs, strict=True)
                 ]
-            found += [(node.output_name(k), node.op.name, of[id(node), k]) for k in range(node.num_visible)]
-        return found
+            results += [(node.output_name(k), node.op.name, of[id(node), k]) for k in range(node.num_visible)]
+        return results
 
 
 def _of_kind(x: NDArray, kind: Any) -> NDArray:

@@ -29,12 +29,12 @@ class CachedOp:
     """
 
     def __init__(self, sym: Symbol, flags: Iterable[tuple[str, Any]] | Mapping[str, Any] = ()) -> None:
-        given = dict(flags)
-        for name in given:
+        options = dict(flags)
+        for name in options:
             if name not in FLAGS:
                 raise MXNetError(f"Cannot find argument '{name}', Possible Arguments: {', '.join(FLAGS)}")
         self._names = sym.list_inputs()
-        self._run = cached_op.CachedOp(sym, self._names, {}, sym.name or "graph", *call_options(given))
+        self._run = cached_op.CachedOp(sym, self._names, {}, sym.name or "graph", *call_options(options))
 
     def __call__(self, *args: NDArray, out: NDArray | list[NDArray] | None = None) -> Any:
         """An array, or a list for a Symbol of several outputs; ``out`` with the results in it where it is given.

@@ -212,9 +212,9 @@ def compiled(
     dims = () if interpreted or backend is None else changed_types(types, first, fixed)
     key = (shape.hash, tuple(types), training, fixed, constant, numeric, compiler, is_np_shape(), dims, id(device))
     names = shape.table(name)
-    found = _memory.get(key)
-    if found is not None:
-        return found.named(names)
+    executable = _memory.get(key)
+    if executable is not None:
+        return executable.named(names)
     writes = mutations(symbol, training, recorded=False)
     constant -= {w.position for w in writes}
 
@@ -227,12 +227,12 @@ def compiled(
         return lower_symbol(symbol, named, training, name, writes, shared=True)
 
     if interpreted:
-        found = interpret(lower(Dumper("", names), None), types, device, name, reason, names)
-        found.writes = tuple(w.position for w in writes)
-        return found
+        executable = interpret(lower(Dumper("", names), None), types, device, name, reason, names)
+        executable.writes = tuple(w.position for w in writes)
+        return executable
     with _building:
-        found = _memory.get(key)
-        if found is None:
+        executable = _memory.get(key)
+        if executable is None:
             identity, own = repr(key[:9]), list(types)
             sizes = Sizes(_templates, (key[0], *key[2:8], id(device)), types, dims)
             with (
@@ -253,13 +253,13 @@ def compiled(
                     program=sizes.found,
                 ) as job,
             ):
-                found = job.finish()
+                executable = job.finish()
             sizes.keep(job.planned)
-            found.writes = tuple(w.position for w in writes)
+            executable.writes = tuple(w.position for w in writes)
             if len(_memory) >= LIMIT:  # the oldest goes; whoever uses it keeps it
                 del _memory[next(iter(_memory))]
-            _memory[key] = found.named(_NAMELESS)
-    return found.named(names)
+            _memory[key] = executable.named(_NAMELESS)
+    return executable.named(names)
 
 
 def target_of(device: Device, mode: Mode = Mode.EAGER_ALLOC) -> Target | None:
@@ -410,23 +410,23 @@ class Compilation:
             except BaseException as e:
                 self._names.rename_error(e)
                 raise
-        made = self._compiled
-        made.names = self._names
+        executable = self._compiled
+        executable.names = self._names
         spent = time.perf_counter() - start if self._loading is None else self._loading.seconds
-        made.seconds = self._seconds + spent
-        _record(made, self._name, self._types, self._reason)
-        return made
+        executable.seconds = self._seconds + spent
+        _record(executable, self._name, self._types, self._reason)
+        return executable
 
     def _load(self) -> Compiled:
         backend, program = self._backend, self._program
         assert backend is not None and program is not None
         loaded = backend.load(program, self._prewarmed) if self._loading is None else self._loading.result()
-        made = _loaded(program, loaded, self._device, len(self._types))
+        executable = _loaded(program, loaded, self._device, len(self._types))
         if program.prelude is not None:
             before = _loaded(program.prelude, backend.load(program.prelude), self._device, len(program.prelude_inputs))
-            made.prelude = Prelude(before, tuple(program.prelude_inputs), program.prelude.graph)
-        made.cache = "disk" if self._cached else "none"
-        return made
+            executable.prelude = Prelude(before, tuple(program.prelude_inputs), program.prelude.graph)
+        executable.cache = "disk" if self._cached else "none"
+        return executable
 
     def _interpreted(self, why: str) -> Compiled:
         return _reference(
@@ -493,9 +493,9 @@ def _reference(
             RuntimeWarning,
             stacklevel=user_frame(),
         )
-    made = _interpreter(graph, types, device, constant)
-    made.reason = why or "HYBRIDGPU_CXX=none asks for it"
-    return made
+    executable = _interpreter(graph, types, device, constant)
+    executable.reason = why or "HYBRIDGPU_CXX=none asks for it"
+    return executable
 
 
 def _interpreter(
@@ -514,11 +514,11 @@ def _interpreter(
     folding = ctx.folding
     hook = as_function(device.library, device.xp)
     run = call_with_retry(lambda: Interpreter(graph, device.xp, special=hook))
-    made = Compiled(device, [o.type for o in graph.outputs], draws, None, run)
+    executable = Compiled(device, [o.type for o in graph.outputs], draws, None, run)
     if folding is not None:
         before = _interpreter(folding.prelude, [n.type for n in folding.prelude.inputs], device)
-        made.prelude = Prelude(before, folding.prelude_inputs, str(folding.prelude))
-    return made
+        executable.prelude = Prelude(before, folding.prelude_inputs, str(folding.prelude))
+    return executable
 
 
 def interpret(
@@ -526,19 +526,19 @@ def interpret(
 ) -> Compiled:
     """A graph that is run operator by operator while its program is made; see runtime/background.py."""
     start = time.perf_counter()
-    made = _interpreter(graph, types, device)
-    made.seconds, made.cache = time.perf_counter() - start, "background"
-    made.reason = "its program is being compiled"
-    made.names = names
-    _record(made, name, types, f"{reason}; operators run one by one while it is compiled")
-    return made
+    executable = _interpreter(graph, types, device)
+    executable.seconds, executable.cache = time.perf_counter() - start, "background"
+    executable.reason = "its program is being compiled"
+    executable.names = names
+    _record(executable, name, types, f"{reason}; operators run one by one while it is compiled")
+    return executable
 
 
-def _record(made: Compiled, name: str, types: Sequence[TensorType], reason: str) -> None:
-    program = made.program
+def _record(executable: Compiled, name: str, types: Sequence[TensorType], reason: str) -> None:
+    program = executable.program
     kernels = sum(not isinstance(s, LibraryStep) for s in program.steps) if program else 0
     signature = ", ".join(repr(t) for t in types[:3]) + (f" … {len(types)} inputs" if len(types) > 3 else "")
-    info = made.loaded.info if program else None
+    info = executable.loaded.info if program else None
     record(
         CompileEvent(
             name,
@@ -547,10 +547,10 @@ def _record(made: Compiled, name: str, types: Sequence[TensorType], reason: str)
             reason,
             kernels,
             info.compiled if info else 0,
-            made.cache,
-            made.seconds,
+            executable.cache,
+            executable.seconds,
             program.numeric if program else "strict",
             info.kernels if info else (),
         ),
-        made,
+        executable,
     )

@@ -37,11 +37,11 @@ def changed_types(types: Sequence[TensorType], first: Sequence[TensorType], fixe
 
 def symbolic_types(types: Sequence[TensorType], changed: ChangedTypes, scope: Scope | None) -> list[TensorType]:
     """The types with dimensions of ``scope`` where they have changed, as they are without one."""
-    found = list(types)
+    result = list(types)
     if scope is not None:
         for k, first in changed:
-            found[k] = symbolic_type(found[k], first, scope)
-    return found
+            result[k] = symbolic_type(result[k], first, scope)
+    return result
 
 
 class Sizes:
@@ -91,6 +91,6 @@ class Sizes:
             return
         if len(self._templates) >= _MOST_KEYS:
             del self._templates[next(iter(self._templates))]
-        kept = self._templates.setdefault(self._key, [])
-        kept.insert(0, Template(self._scope, planned))
-        del kept[_MOST:]
+        templates = self._templates.setdefault(self._key, [])
+        templates.insert(0, Template(self._scope, planned))
+        del templates[_MOST:]

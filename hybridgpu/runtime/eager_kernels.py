@@ -45,7 +45,7 @@ class EagerKernel:
     """
 
     def __init__(self, graph: Graph, made: Compiled) -> None:
-        self.graph, self._made = graph, made
+        self.graph, self._executable = graph, made
         self.names: dict[str, Any] = {}
         self.lines: Callable[[str], list[str]] | None = None
         self.takes: list[Callable[[], tuple[Any, Any, int]]] = []
@@ -64,13 +64,13 @@ class EagerKernel:
         return self._run(*arrays)
 
     def _on_device(self, *arrays: Any) -> list[Any]:
-        if self._made.draws:
-            return self._made.results(arrays[:-1], arrays[-1])
-        return self._made.results(arrays)
+        if self._executable.draws:
+            return self._executable.results(arrays[:-1], arrays[-1])
+        return self._executable.results(arrays)
 
     def _in_steps(self, *arrays: Any) -> list[Any]:
         results = [take()[0] for take in self.takes]
-        self._made.loaded(arrays, results)
+        self._executable.loaded(arrays, results)
         return results
 
     def _whole(self, bound: Any) -> Callable[..., list[Any]]:
@@ -92,7 +92,7 @@ def eager_kernels(wanted: Sequence[tuple[DifferentiableGraph, bool]], device: De
     if backend is None:
         return [None] * len(wanted)
     numeric = numeric_mode()
-    made: list[Compiled] = []
+    executables: list[Compiled] = []
     jobs: list[Compilation] = []
     sources: set[str] = set()
     with _building, ExitStack() as entered:
@@ -118,12 +118,12 @@ def eager_kernels(wanted: Sequence[tuple[DifferentiableGraph, bool]], device: De
             if len(wanted) > 1 and job.source not in sources:  # kernels of another size would be compiled twice
                 sources.add(job.source)
                 job.start()
-            if len(jobs) - len(made) > cpu_count():
-                made.append(jobs[len(made)].finish())
-        made += [job.finish() for job in jobs[len(made) :]]
+            if len(jobs) - len(executables) > cpu_count():
+                executables.append(jobs[len(executables)].finish())
+        executables += [job.finish() for job in jobs[len(executables) :]]
     return [
         EagerKernel(function.graph, one) if one.program is not None else None
-        for (function, _), one in zip(wanted, made, strict=True)
+        for (function, _), one in zip(wanted, executables, strict=True)
     ]
 
 

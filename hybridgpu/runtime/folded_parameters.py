@@ -90,16 +90,16 @@ class FoldedParameters:
             return self._values
 
     def _compute(self, arrays: Sequence[Any]) -> None:
-        made, device = self._prelude.made, self._prelude.made.device
+        executable, device = self._prelude.made, self._prelude.made.device
         with device.current():
             refuse_first(device)
             # parameters may have been written on any stream, and the values are read on any
             device.synchronize()
-            if made.program is None:
-                values = made.loaded(*arrays)
+            if executable.program is None:
+                values = executable.loaded(*arrays)
             else:
-                values = [persistent(device.xp, t.shape, t.dtype.np) for t in made.outputs]
-                made.loaded(arrays, values)
+                values = [persistent(device.xp, t.shape, t.dtype.np) for t in executable.outputs]
+                executable.loaded(arrays, values)
             device.synchronize()
         self._values = values
         self.runs += 1

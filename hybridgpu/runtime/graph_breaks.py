@@ -78,8 +78,8 @@ class PartitionedGraph:
                 env.update({(id(n), k): r for (n, k), r in zip(gives, results, strict=True)})
             for node in between:
                 assert node.op is not None
-                found = apply(node.op, [env[id(n), k] for n, k in node.inputs], node.values)
-                values = found if isinstance(found, list) else [found]
+                output = apply(node.op, [env[id(n), k] for n, k in node.inputs], node.values)
+                values = output if isinstance(output, list) else [output]
                 if watch is not None:
                     watch(node, values)
                 env.update({(id(node), k): v for k, v in enumerate(values)})

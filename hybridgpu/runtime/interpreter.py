@@ -38,13 +38,13 @@ class NodeInterpreter:
 
     def __init__(self, symbol: Symbol, inputs: Sequence[NDArray], training: bool, ctx: Context) -> None:
         self._symbol, self._ctx, self._training = symbol, ctx, training
-        given = dict(zip(symbol.list_inputs(), inputs, strict=True))
+        arrays = dict(zip(symbol.list_inputs(), inputs, strict=True))
         self.values: dict[Entry, NDArray] = {}
         self._calls: list[tuple[SymbolNode, list[NDArray], list[NDArray]]] = []
         order = topological(symbol._heads)
         self._open: dict[int, tuple[int, ...]] = {}
         if any(incomplete(n) is not None for n in order):
-            types = {n: x._type.tensor for n, x in given.items()}
+            types = {n: x._type.tensor for n, x in arrays.items()}
             inference = Inference(
                 symbol, {n: t.shape for n, t in types.items()}, {n: t.dtype for n, t in types.items()}, training
             )
@@ -56,7 +56,7 @@ class NodeInterpreter:
                 for node in order:
                     if node.op is None:
                         with autograd_state.pause():
-                            self.values[node, 0] = given[node.name].copy()
+                            self.values[node, 0] = arrays[node.name].copy()
                     else:
                         self._run(node)
         finally:
@@ -75,8 +75,8 @@ class NodeInterpreter:
     def _call(self, node: SymbolNode, inputs: list[NDArray]) -> list[NDArray]:
         assert node.op is not None
         if is_graph_break(node):
-            found = apply(node.op, inputs, node.values, ctx=self._ctx)
-            return list(found) if isinstance(found, (list, tuple)) else [found]
+            output = apply(node.op, inputs, node.values, ctx=self._ctx)
+            return list(output) if isinstance(output, (list, tuple)) else [output]
 
         def lower(types: Sequence[TensorType]) -> Graph:
             b = builder(self._training)
@@ -115,18 +115,18 @@ class NodeInterpreter:
             if any(id(source) in needed for source, _ in node.inputs):
                 needed.add(id(node))
         for node, inputs, results in reversed(self._calls):
-            given = [(r, cotangents[node, k]) for k, r in enumerate(results) if (node, k) in cotangents]
-            given = [(r, c) for r, c in given if r._autograd is not None]
-            if id(node) not in needed or not given:
+            pairs = [(r, cotangents[node, k]) for k, r in enumerate(results) if (node, k) in cotangents]
+            pairs = [(r, c) for r, c in pairs if r._autograd is not None]
+            if id(node) not in needed or not pairs:
                 continue
-            backward([r for r, _ in given], [c for _, c in given], None, False, False, True)
+            backward([r for r, _ in pairs], [c for _, c in pairs], None, False, False, True)
             states = node.auxiliary_inputs()
-            found = []
+            gradients = []
             for k, (x, entry) in enumerate(zip(inputs, node.inputs, strict=True)):
                 if k not in states:
-                    found.append(zeros_like(x) if x.grad is None else x.grad)
-                    _add(cotangents, entry, found[-1])
-            yield node, found
+                    gradients.append(zeros_like(x) if x.grad is None else x.grad)
+                    _add(cotangents, entry, gradients[-1])
+            yield node, gradients
 
 
 def _add(sums: dict[Entry, NDArray], entry: Entry, value: NDArray) -> None:

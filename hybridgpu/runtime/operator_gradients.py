@@ -81,20 +81,20 @@ class OperatorFunctions:
             if True in flags:
                 needed.update(entries)
                 calls.append((node, recorded, flags))
-        found: dict[Entry, NDArray] = {}
+        sums: dict[Entry, NDArray] = {}
         for entry, c in zip(self._heads, cotangents, strict=True):
             if c is not None:
-                accumulate(found, entry, c)
+                accumulate(sums, entry, c)
         for node, recorded, flags in reversed(calls):
-            given = [found.pop((node, k), None) for k in range(len(recorded.types))]
-            if all(c is None for c in given):
+            output_cotangents = [sums.pop((node, k), None) for k in range(len(recorded.types))]
+            if all(c is None for c in output_cotangents):
                 continue
-            parts = iter(recorded.backward(given, flags))
+            parts = iter(recorded.backward(output_cotangents, flags))
             for entry, flag in zip(node.inputs, flags, strict=True):
                 part = next(parts) if flag else None
                 if part is not None:
-                    accumulate(found, entry, part)
-        return [found.get((n, 0)) for n, w in zip(self._variables, wanted, strict=True) if w]
+                    accumulate(sums, entry, part)
+        return [sums.get((n, 0)) for n, w in zip(self._variables, wanted, strict=True) if w]
 
     def _seed(self, call: RecordedCall) -> Any:
         """The seed of the call, for what may outlive its hold on it."""

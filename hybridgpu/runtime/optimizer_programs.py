@@ -112,11 +112,11 @@ def _lower(spec: UpdateSpec) -> tuple[Graph, list[DynamicSlot], dict[int, int]]:
 
     if spec.many:
         values = late.values(op, 0, {**constants, spec.many: len(rows)}, len(rows))
-        made = op.build(b, values, [x for row in rows for x in row])
+        outputs = op.build(b, values, [x for row in rows for x in row])
         for k in range(len(rows)):
-            replace(k * stride, made[k])
+            replace(k * stride, outputs[k])
         for write in op.writes(values, False):
-            replace(write.target, made[write.result])
+            replace(write.target, outputs[write.result])
     else:
         for k, (weight, grad, *states) in enumerate(rows):
             b.prov = Provenance(op.name, name_placeholder(k))
@@ -124,15 +124,15 @@ def _lower(spec: UpdateSpec) -> tuple[Graph, list[DynamicSlot], dict[int, int]]:
             first = 0
             if spec.wrapped:
                 copy, *states = states
-                made = op.build(b, values, [copy, b.cast(grad, copy.dtype), *states])
-                replace(k * stride, b.cast(made[0], weight.dtype))
+                outputs = op.build(b, values, [copy, b.cast(grad, copy.dtype), *states])
+                replace(k * stride, b.cast(outputs[0], weight.dtype))
                 first = 1  # what follows the weight follows the copy's gradient, which is not stored
-                replace(k * stride + 2, made[0])
+                replace(k * stride + 2, outputs[0])
             else:
-                made = op.build(b, values, [weight, grad, *states])
-                replace(k * stride, made[0])
+                outputs = op.build(b, values, [weight, grad, *states])
+                replace(k * stride, outputs[0])
             for write in op.writes(values, False):
-                replace(k * stride + first + write.target, made[write.result])
+                replace(k * stride + first + write.target, outputs[write.result])
     return b.finish(results, GRAPH), late.slots, over
 
 
@@ -168,8 +168,8 @@ def update_program(spec: UpdateSpec, ctx: Context, reason: str) -> UpdateProgram
         return None
     key = _key(spec, device)
     with _building:
-        found = _memory.get(key)
-        if found is None:
+        program = _memory.get(key)
+        if program is None:
             identity = spec._identity(backend)
             graph, slots, over = _lower(spec)
             types = [n.type for n in graph.inputs]
@@ -186,14 +186,14 @@ def update_program(spec: UpdateSpec, ctx: Context, reason: str) -> UpdateProgram
                 over=over,
                 names=spec.names(),
             ) as job:
-                made = job.finish()
-            if made.program is None:
+                executable = job.finish()
+            if executable.program is None:
                 return None
-            found = UpdateProgram(spec, made, slots, over)
+            program = UpdateProgram(spec, executable, slots, over)
             if len(_memory) >= LIMIT:
                 del _memory[next(iter(_memory))]
-            _memory[key] = found
-    return found
+            _memory[key] = program
+    return program
 
 
 class Update:
@@ -208,13 +208,13 @@ class Update:
 
     def __init__(self, program: UpdateProgram, arrays: Sequence[NDArray]) -> None:
         self.program = program
-        made = program.made
-        self.device, loaded = made.device, made.loaded
+        executable = program.made
+        self.device, loaded = executable.device, executable.loaded
         self._arrays = [a._data for a in arrays]
         self._updated = [self._arrays[k] for k in program.updated]
         self._targets = [self._arrays[k] for k in program.rest]
         count = len(program.slots)
-        dtype = made.program.inputs[-1][1] if count and made.program else "f32"
+        dtype = executable.program.inputs[-1][1] if count and executable.program else "f32"
         self._places = [(s.call, s.attribute, s.entry) for s in program.slots]
         #: positions whose number is more than the attribute, rounded to float
         double = dtype == f64.short
@@ -222,7 +222,7 @@ class Update:
         self._host = aligned_bytes(max(1, count) * _STRIDE).view(np.float64 if double else np.float32)
         self._host = self._host.reshape(max(1, count), -1)
         self._numbers = self._host[:count, 0]
-        on_device = made.program is not None and made.program.target == "cuda"
+        on_device = executable.program is not None and executable.program.target == "cuda"
         self._block = self._host
         if on_device:
             with self.device.current():
@@ -237,13 +237,13 @@ class Update:
         Args:
             numbers: the varying attributes of each call of the operator.
         """
-        given = [numbers[c][n] if e is None else numbers[c][n][e] for c, n, e in self._places]
+        values = [numbers[c][n] if e is None else numbers[c][n][e] for c, n, e in self._places]
         try:
             for k, slot in self._computed:
-                given[k] = slot.value(numbers[slot.call])
-            self._numbers[:] = given
+                values[k] = slot.value(numbers[slot.call])
+            self._numbers[:] = values
         except (TypeError, ValueError):
-            raise MXNetError(self._refusal(given)) from None
+            raise MXNetError(self._refusal(values)) from None
         device = self.device
         try:
             if device.needs_switch():
@@ -256,24 +256,24 @@ class Update:
         finally:
             notify_writes(self._updated)
 
-    def _refusal(self, given: Sequence[Any]) -> str:
+    def _refusal(self, values: Sequence[Any]) -> str:
         """Which of the numbers is none."""
-        for (_, name, _), value in zip(self._places, given, strict=True):
+        for (_, name, _), value in zip(self._places, values, strict=True):
             if isinstance(value, NDArray):
                 value = value.asnumpy()
             elif isinstance(value, (int, float, np.number)):
                 continue
             return f"Invalid Parameter format for {name} expect float but value='{value}'\nGive a Python number."
-        return f"a number of a step is none of {self._numbers.dtype}: {list(given)}"
+        return f"a number of a step is none of {self._numbers.dtype}: {list(values)}"
 
     def _on_host(self, loaded: Any, addresses: list[int]) -> Any:
         bound = loaded.bind(addresses)
         call = bound.call
-        made, targets = self.program.made, self._targets
+        executable, targets = self.program.made, self._targets
         scalars = [self._host[k, :1].reshape(()) for k in range(len(self.program.slots))]
 
         def run() -> None:
-            results = [empty(np, t.shape, t.dtype.np) for t in made.outputs]
+            results = [empty(np, t.shape, t.dtype.np) for t in executable.outputs]
             if call is None:
                 bound([*self._arrays, *scalars], results)
             else:
@@ -284,13 +284,13 @@ class Update:
         return run
 
     def _on_device(self, addresses: list[int]) -> Any:
-        made, device, targets = self.program.made, self.device, self._targets
-        bound = made.loaded.bind(tuple(addresses))
+        executable, device, targets = self.program.made, self.device, self._targets
+        bound = executable.loaded.bind(tuple(addresses))
         scalars = [self._block[k, :1].reshape(()) for k in range(len(self.program.slots))]
 
         def run() -> None:
             self._block[...] = device.from_host(self._host)
-            results = [empty(device.xp, t.shape, t.dtype.np) for t in made.outputs]
+            results = [empty(device.xp, t.shape, t.dtype.np) for t in executable.outputs]
             bound.lane().run(tuple(map(device.address, results)), [*self._arrays, *scalars], results)
             for target, value in zip(targets, results, strict=True):
                 assign(target, value)

@@ -200,8 +200,8 @@ class RecordedProgram:
         def backward(dumper: Dumper, scope: Scope | None) -> Graph:
             self._in_scope(scope, derivative)
             self._derive(derivative)
-            made = derivative[0].graph
-            return Graph(f"{GRAPH}_backward", made.inputs, made.outputs)
+            graph = derivative[0].graph
+            return Graph(f"{GRAPH}_backward", graph.inputs, graph.outputs)
 
         name, own = names.graph, f"{identity} forward"
         first = Compilation(
@@ -268,8 +268,8 @@ class RecordedProgram:
         arguments = [*self.types, *(outputs[k] for k in self.residuals), *outputs[: self.heads]]
         return [arguments[k] for k in self.input_map]
 
-    def _derive(self, found: list[Derivative]) -> None:
-        if not found:
+    def _derive(self, derivative: list[Derivative]) -> None:
+        if not derivative:
             graph = self.graph()
             flags = tuple(k < self.heads for k in range(len(graph.outputs)))
             by_library = None
@@ -278,23 +278,23 @@ class RecordedProgram:
 
                 by_library = library_computes(self._target)
             self._residual_nodes = residuals(graph, flags, self.wanted, self._exact, by_library)
-            found.append(differentiate(graph, self._residual_nodes, flags, self.wanted, self._exact))
+            derivative.append(differentiate(graph, self._residual_nodes, flags, self.wanted, self._exact))
 
-    def _plan(self, found: list[Derivative]) -> dict[str, Any]:
-        self._derive(found)
+    def _plan(self, derivative: list[Derivative]) -> dict[str, Any]:
+        self._derive(derivative)
         graph = self.graph()
-        kept, extra = [], len(graph.outputs)
+        positions, extra = [], len(graph.outputs)
         for node in self._residual_nodes:
             if node in graph.outputs:
-                kept.append(graph.outputs.index(node))
+                positions.append(graph.outputs.index(node))
             else:
-                kept.append(extra)
+                positions.append(extra)
                 extra += 1
         return {
-            "residuals": kept,
-            "input_map": list(found[0].input_positions),
-            "output_map": list(found[0].output_positions),
-            "overwritten": self._overwritten(graph) if found[0].graph.outputs else [],
+            "residuals": positions,
+            "input_map": list(derivative[0].input_positions),
+            "output_map": list(derivative[0].output_positions),
+            "overwritten": self._overwritten(graph) if derivative[0].graph.outputs else [],
         }
 
     def _overwritten(self, graph: Graph) -> list[int]:
@@ -431,22 +431,22 @@ def recorded_program(
     dims = () if interpreted or backend is None else changed_types(types, first, fixed)
     key = (structure.hash, tuple(types), training, wanted, fixed, numeric, compiler, is_np_shape(), dims, id(device))
     names = structure.table(name)
-    found = _memory.get(key)
-    if found is None and interpreted:
-        found = RecordedProgram(symbol, list(types), training, wanted)
-        found.interpret(device, names, reason)
-        return found
-    if found is None:
+    program = _memory.get(key)
+    if program is None and interpreted:
+        program = RecordedProgram(symbol, list(types), training, wanted)
+        program.interpret(device, names, reason)
+        return program
+    if program is None:
         with _building:
-            found = _memory.get(key)
-            if found is None:
-                found = RecordedProgram(symbol, list(types), training, wanted, dims)
+            program = _memory.get(key)
+            if program is None:
+                program = RecordedProgram(symbol, list(types), training, wanted, dims)
                 sizes = Sizes(_templates, (key[0], *key[2:8], id(device)), types, dims)
                 identity = f"training {key[:9]!r}"
                 with sizes.scope() as scope:
-                    planned = found.make(device, fixed, names, reason, identity, numeric, target, scope, sizes.found)
+                    planned = program.make(device, fixed, names, reason, identity, numeric, target, scope, sizes.found)
                 sizes.keep(planned)
                 if len(_memory) >= LIMIT:
                     del _memory[next(iter(_memory))]
-                found = _memory[key] = found.of(_NOTHING, NameTable())
-    return found.of(symbol, names)
+                program = _memory[key] = program.of(_NOTHING, NameTable())
+    return program.of(symbol, names)

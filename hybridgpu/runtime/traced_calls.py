@@ -73,7 +73,7 @@ class TracedCalls:
 
     def __init__(self, name: str, options: tuple[Any, ...], first: str = "first call") -> None:
         self.name, self._options, self._first = name, options, first
-        self._found: dict[Any, CachedOp] = {}
+        self._by_signature: dict[Any, CachedOp] = {}
         self._graphs: list[CachedOp] = []
         self._calls = CallCache()
         self._last: tuple[list[str], list[Any], bool] | None = None
@@ -82,14 +82,14 @@ class TracedCalls:
         self.predicting: CachedOp | None = None
 
     def __contains__(self, op: Any) -> bool:
-        return any(op is made for made in self._graphs)
+        return any(op is graph for graph in self._graphs)
 
     def forget(self, why: str) -> None:
         """Trace every signature again at its next call, since a block that the function calls has changed.
 
         What comes out as before keeps its programs.
         """
-        self._found = {}  # what is being traced now goes into the one before
+        self._by_signature = {}  # what is being traced now goes into the one before
         self.latest = self.predicting = None
         self._why = why
 
@@ -120,16 +120,16 @@ class TracedCalls:
         ctx = arrays[0]._type.ctx if arrays else current
         flags = (state.training, state.recording, is_np_array(), is_np_shape(), current, mixed_precision())
         key = (key_of(form), tuple([x._type for x in arrays]), tuple([x._kind for x in arrays]), flags, ctx)
-        found = self._found
-        op = found.get(key)
+        by_signature = self._by_signature
+        op = by_signature.get(key)
         if op is None or not op.traced.fits(ctx):  # type: ignore[union-attr]
             op = self._trace(ctx, arrays, form, function, names, scope, check)
-            if len(found) >= _LIMIT:
-                del found[next(iter(found))]
-            found[key] = op
+            if len(by_signature) >= _LIMIT:
+                del by_signature[next(iter(by_signature))]
+            by_signature[key] = op
             if len(self._graphs) > _LIMIT:
-                used = set(map(id, found.values()))
-                self._graphs = [made for made in self._graphs if id(made) in used]
+                used = set(map(id, by_signature.values()))
+                self._graphs = [graph for graph in self._graphs if id(graph) in used]
         check_apart(op, arrays, ctx)
         self.latest = op
         if not state.training:
@@ -152,8 +152,8 @@ class TracedCalls:
             with tracing(trace), watching_context() as asks_context, scope():
                 before = _host_numbers()
                 values: list[Any] = [trace.argument(n, x) for n, x in zip(names, arrays, strict=True)]
-                given = regroup(_with_nones(values, form), form)
-                result = function(*given)
+                arguments = regroup(_with_nones(values, form), form)
+                result = function(*arguments)
                 flat, results = flatten_tree(result, _is_array, _result, results=True)
                 graph = trace.graph(flat)
                 check()
@@ -165,9 +165,9 @@ class TracedCalls:
         if drawn:
             graph, results = self._undrawn((graph, results), once)
         reason = self._reason(names, arrays)
-        for made in self._graphs:
-            if (made.data or made.ctx == ctx) and made.formats == (form, results) and _is_same(made.traced, graph):  # type: ignore[arg-type]
-                return made
+        for old in self._graphs:
+            if (old.data or old.ctx == ctx) and old.formats == (form, results) and _is_same(old.traced, graph):  # type: ignore[arg-type]
+                return old
         mode, numeric, background = self._options
         op = CachedOp(graph.symbol, list(names), graph.sources, self.name, mode, numeric, background, reason)
         op.formats, op.traced, op.ctx = (form, results), graph, ctx
@@ -183,14 +183,14 @@ class TracedCalls:
         Raises:
             TracingError: by the function, whose graph differs from trace to trace.
         """
-        made = [first]
+        traces = [first]
         for _ in range(_TRIES if threading.active_count() > 1 else 0):
             graph, results, drawn = once()
-            made.append((graph, results))
+            traces.append((graph, results))
             if not drawn:
-                return made[-1]
-        graph, results = made[-1]
-        if len(made) > 1 and all(_is_same(g, graph, by_value=True) and r == results for g, r in made[:-1]):
+                return traces[-1]
+        graph, results = traces[-1]
+        if len(traces) > 1 and all(_is_same(g, graph, by_value=True) and r == results for g, r in traces[:-1]):
             return graph, results
         raise not_traced(
             f"{self.name} draws random numbers of Python or NumPy, which would be the same at every call",
@@ -218,7 +218,7 @@ class TracedCalls:
 
 def _with_nones(values: list[Any], form: Any) -> list[Any]:
     """The values with a None for each None that the format has."""
-    found: list[Any] = []
+    filled: list[Any] = []
     left = iter(values)
 
     def visit(f: Any) -> None:
@@ -228,17 +228,17 @@ def _with_nones(values: list[Any], form: Any) -> list[Any]:
             for inner in getattr(f, "parts", f):
                 visit(inner)
         elif not isinstance(f, Static):
-            found.append(None if f == -1 else next(left))
+            filled.append(None if f == -1 else next(left))
 
     visit(form)
-    return found
+    return filled
 
 
 def _result(value: Any) -> Static:
     if hasattr(value, "list_arguments"):
         raise TracingError(f"a traced function gives the Symbol {value}; it works on arrays")
-    for name, held in getattr(value, "__dict__", {}).items():
-        if _is_array(held) and hasattr(held._data, "trace"):
+    for name, attribute in getattr(value, "__dict__", {}).items():
+        if _is_array(attribute) and hasattr(attribute._data, "trace"):
             raise not_traced(
                 f"the result, of type {type(value).__name__}, holds an array that is computed, in its attribute {name}",
                 "Give arrays in lists, tuples, dictionaries, named tuples or dataclasses back.",

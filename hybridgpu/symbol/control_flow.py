@@ -55,8 +55,8 @@ def of_kind(x: Symbol, kind: Any) -> Symbol:
     """The same results as a Symbol of np, or for None of sym."""
     if x._kind is kind:
         return x
-    found: Symbol = x.as_nd_ndarray() if kind is None else x.as_np_ndarray()
-    return found
+    converted: Symbol = x.as_nd_ndarray() if kind is None else x.as_np_ndarray()
+    return converted
 
 
 def _placeholder_name(x: Symbol) -> str:
@@ -99,17 +99,17 @@ class _Body:
             node, k = e
             if not outside(node):
                 return new[id(node)], k
-            found = cut.get((id(node), k))
-            if found is None:
+            variable = cut.get((id(node), k))
+            if variable is None:
                 name = node.output_name(k)
-                found = cut[id(node), k] = (SymbolNode(None, name, {}), 0)
+                variable = cut[id(node), k] = (SymbolNode(None, name, {}), 0)
                 self.sources[name] = Symbol([e])
-            return found
+            return variable
 
         for node in topological(heads):
             if outside(node):
                 continue
-            made = SymbolNode(
+            clone = SymbolNode(
                 node.op,
                 node.name,
                 dict(node.attrs),
@@ -118,7 +118,7 @@ class _Body:
                 node.line,
                 node.block,
             )
-            new[id(node)] = made
+            new[id(node)] = clone
             if node.op is None:
                 self.sources[node.name] = Symbol([(node, 0)])
         return [entry(h) for h in heads]
@@ -172,11 +172,11 @@ def foreach(body: Any, data: Any, init_states: Any, name: str = "foreach") -> tu
             return used or x.list_attr().get(_MARK) != mark
 
         graph = _Body(results, identity, mark)
-    for wanted, what in ((data_names, "data"), (state_names, "state")):
-        for n in wanted:
+    for required_names, what in ((data_names, "data"), (state_names, "state")):
+        for n in required_names:
             assert n in graph.names, f"the {what} arrays have to be used in the loop body"
-    known = {*data_names, *state_names}
-    captured = [n for n in graph.names if n not in known]
+    loop_names = {*data_names, *state_names}
+    captured = [n for n in graph.names if n not in loop_names]
     result = _node(
         "_foreach",
         [graph],
@@ -203,7 +203,7 @@ class _Union:
 
     def locations(self, graph: _Body) -> list[int]:
         """Where the inputs of ``graph`` are in the union."""
-        found = []
+        positions = []
         for name in graph.names:
             variable = name in self.placeholders
             source = self.placeholders[name] if variable else graph.sources[name]
@@ -213,8 +213,8 @@ class _Union:
             at = self._at.setdefault(key, len(self.inputs))
             if at == len(self.inputs):
                 self.inputs.append(source)
-            found.append(at)
-        return found
+            positions.append(at)
+        return positions
 
 
 def _body_of(

@@ -151,9 +151,9 @@ def read_graph(text: str, where: str) -> list[Entry]:
 
 def _version(attrs: Any) -> int:
     """The version of MXNet that wrote a file, as 10901."""
-    found = attrs.get("mxnet_version") if isinstance(attrs, dict) else None
-    if isinstance(found, list) and len(found) == 2 and isinstance(found[1], int):
-        return found[1]
+    version = attrs.get("mxnet_version") if isinstance(attrs, dict) else None
+    if isinstance(version, list) and len(version) == 2 and isinstance(version[1], int):
+        return version[1]
     return OLDEST
 
 
@@ -251,10 +251,10 @@ def _check_attributes(node: SymbolNode, what: str, where: str) -> None:
 def _check_arity(node: SymbolNode, what: str, where: str) -> None:
     op = node.op
     assert op is not None
-    wanted = op.input_names(node.values, len(node.inputs))
-    if len(wanted) != len(node.inputs):
+    input_names = op.input_names(node.values, len(node.inputs))
+    if len(input_names) != len(node.inputs):
         raise _fail(
-            where, f"{what}: Operator {op.name} expects {len(wanted)} inputs, but got {len(node.inputs)} instead."
+            where, f"{what}: Operator {op.name} expects {len(input_names)} inputs, but got {len(node.inputs)} instead."
         )
 
 

@@ -70,7 +70,7 @@ class Inference:
             if shape:
                 self.partial[id(node), 0] = tuple(d if known_shape((d,)) else UNKNOWN for d in shape)
         self._memo: dict[Any, tuple[TensorType, ...]] = {}
-        self._given = dtypes
+        self._initial_dtypes = dtypes
         self._followed: dict[tuple[int, int], DType] | None = None
 
     def _start(self, node: SymbolNode, shapes: Mapping[str, Shape], dtypes: Mapping[str, DType]) -> None:
@@ -161,46 +161,46 @@ class Inference:
             self.shapes[key] = new
 
     def _unify(self, keys: list[tuple[int, int]], node: SymbolNode) -> None:
-        known = [s for s in map(self._seen, keys) if s is not None]
-        for shape in known:
+        shapes = [s for s in map(self._seen, keys) if s is not None]
+        for shape in shapes:
             for key in keys:
                 self._note(key, shape, node)
 
     def _count(self, node: SymbolNode, key: tuple[int, int], out: tuple[int, int]) -> None:
         """The one unknown extent of the input, from the number of elements of the result."""
-        shape, found = self._seen(key), self.shapes.get(out)
-        if shape is None or found is None or shape.count(UNKNOWN) != 1:
+        shape, result_shape = self._seen(key), self.shapes.get(out)
+        if shape is None or result_shape is None or shape.count(UNKNOWN) != 1:
             return
-        known = prod(d for d in shape if d != UNKNOWN)
-        if known and prod(found) % known == 0:
-            self._note(key, tuple(prod(found) // known if d == UNKNOWN else d for d in shape), node)
+        extent_product = prod(d for d in shape if d != UNKNOWN)
+        if extent_product and prod(result_shape) % extent_product == 0:
+            self._note(key, tuple(prod(result_shape) // extent_product if d == UNKNOWN else d for d in shape), node)
 
     def _probe(self, node: SymbolNode, keys: list[tuple[int, int]], outs: list[tuple[int, int]]) -> None:
-        given = [self._seen(k) for k in keys]
-        known = [k for k, s in enumerate(given) if s is not None]
+        partial_shapes = [self._seen(k) for k in keys]
+        positions = [k for k, s in enumerate(partial_shapes) if s is not None]
         dtypes = [self.dtypes.get(k, f32) for k in keys]
 
         def results(shapes: Sequence[Shape]) -> list[Shape]:
             """Shapes of the results, then of all inputs."""
             every: list[Any] = [None] * len(keys)
-            for k, s in zip(known, shapes, strict=True):
+            for k, s in zip(positions, shapes, strict=True):
                 every[k] = s
             filled = fill_shapes(node, every)
             if not all(known_shape(s) for s in filled):
                 raise MXNetError("not enough is known")
-            found = self.results(node, [tensor_type(tuple(s), d) for s, d in zip(filled, dtypes, strict=True)])
-            return [*(t.shape for t in found[: len(outs)]), *map(tuple, filled)]
+            types = self.results(node, [tensor_type(tuple(s), d) for s, d in zip(filled, dtypes, strict=True)])
+            return [*(t.shape for t in types[: len(outs)]), *map(tuple, filled)]
 
-        inputs = [s for s in given if s is not None]
-        wanted = [*map(self._seen, outs), *given]
-        inputs = probe_inputs(results, inputs, wanted)
-        for k, s in zip(known, inputs, strict=True):
+        inputs = [s for s in partial_shapes if s is not None]
+        expected_shapes = [*map(self._seen, outs), *partial_shapes]
+        inputs = probe_inputs(results, inputs, expected_shapes)
+        for k, s in zip(positions, inputs, strict=True):
             self._note(keys[k], s, node)
-        found = probe_outputs(results, inputs) or []
-        if found and node.op is not None and node.op.unknown_axes is not None:
+        probed_shapes = probe_outputs(results, inputs) or []
+        if probed_shapes and node.op is not None and node.op.unknown_axes is not None:
             axes = [a for a in node.op.unknown_axes(node.values, len(inputs[0])) if inputs[0][a] == UNKNOWN]
-            found[0] = tuple(UNKNOWN if a in axes else d for a, d in enumerate(found[0]))
-        for key, shape in zip((*outs, *keys), found, strict=False):
+            probed_shapes[0] = tuple(UNKNOWN if a in axes else d for a, d in enumerate(probed_shapes[0]))
+        for key, shape in zip((*outs, *keys), probed_shapes, strict=False):
             self._note(key, shape, node)
 
     def _dtypes(self) -> None:
@@ -209,13 +209,13 @@ class Inference:
             if node.op is None:
                 continue
             letters = node.op.dtype_letters(len(node.inputs))
-            known: dict[str, DType] = {}
+            by_letter: dict[str, DType] = {}
             for letter, (source, k) in zip(letters, node.inputs, strict=False):
                 if letter != "*" and (id(source), k) in self.dtypes:
-                    known.setdefault(letter, self.dtypes[id(source), k])
+                    by_letter.setdefault(letter, self.dtypes[id(source), k])
             for letter, (source, k) in zip(letters, node.inputs, strict=False):
-                if source.op is None and (id(source), k) not in self.dtypes and letter in known:
-                    self.dtypes[id(source), k] = known[letter]
+                if source.op is None and (id(source), k) not in self.dtypes and letter in by_letter:
+                    self.dtypes[id(source), k] = by_letter[letter]
             if node.op.infer_dtypes is not None:
                 keys = [(id(source), k) for source, k in node.inputs]
                 filled = node.op.infer_dtypes(node.values, [self.dtypes.get(key) for key in keys])
@@ -265,23 +265,23 @@ class Inference:
         except MXNetError as e:
             raise node_error(node, e, shapes) from None
         for k, t in enumerate(self.results(node, types)):
-            known = self.shapes.get((id(node), k))
-            if known is not None and known != t.shape:
+            previous = self.shapes.get((id(node), k))
+            if previous is not None and previous != t.shape:
                 raise MXNetError(
                     f"Error in operator {node.name}: Incompatible attr in node {node.name} at {k}-th output: "
-                    f"expected {shape_text(known)}, got {shape_text(t.shape)}"
+                    f"expected {shape_text(previous)}, got {shape_text(t.shape)}"
                 )
             self.shapes[id(node), k] = t.shape
             self.dtypes[id(node), k] = t.dtype
 
     def _dtype(self, key: tuple[int, int]) -> DType:
         """An input's type. Where its shape came first, from elsewhere: what follows from types alone, or float32."""
-        known = self.dtypes.get(key)
-        if known is None:
+        dtype = self.dtypes.get(key)
+        if dtype is None:
             if self._followed is None:
-                self._followed = _propagated(self.symbol, self._given, True)
-            known = self._followed.get(key, f32)
-        return known
+                self._followed = _propagated(self.symbol, self._initial_dtypes, True)
+            dtype = self._followed.get(key, f32)
+        return dtype
 
     def _learn(self, key: tuple[int, int], shape: Shape, hint: Any, node: SymbolNode) -> None:
         if hint is not None and (
@@ -324,17 +324,17 @@ class Inference:
         if node.op.eager is not None:
             return ()
         key = (node.op, node.values.key, tuple(types), (node.subgraphs or id(node) in self.open) and id(node))
-        found = self._memo.get(key)
-        if found is None:
+        result_types = self._memo.get(key)
+        if result_types is None:
             b = builder(self.training)
             inputs = [b.input(t, str(k)) for k, t in enumerate(types)]
             try:
                 shape = self.shapes.get((id(node), 0)) if id(node) in self.open else None
-                found = tuple(n.type for n in lower_node(b, node, inputs, shape))
+                result_types = tuple(n.type for n in lower_node(b, node, inputs, shape))
             except MXNetError as e:
                 raise node_error(node, e, types) from None
-            self._memo[key] = found
-        return found
+            self._memo[key] = result_types
+        return result_types
 
 
 def _named(symbol: Symbol, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
@@ -343,9 +343,9 @@ def _named(symbol: Symbol, args: Sequence[Any], kwargs: Mapping[str, Any]) -> di
         raise ValueError("Can only specify known argument shapes either by positional or kwargs way.")
     if args:
         return {n: s for n, s in zip(names, args, strict=False) if s is not None}
-    known = {*names, *symbol.list_auxiliary_states()}
+    variable_names = {*names, *symbol.list_auxiliary_states()}
     for key in kwargs:
-        if key not in known:
+        if key not in variable_names:
             raise MXNetError(
                 f"InferShapeKeyword argument name {key} not found.\nCandidate arguments:\n"
                 + "\n".join(f"\t[{k}]{n}" for k, n in enumerate(names))
@@ -355,19 +355,19 @@ def _named(symbol: Symbol, args: Sequence[Any], kwargs: Mapping[str, Any]) -> di
 
 def infer_shape(symbol: Symbol, args: Sequence[Any], kwargs: Mapping[str, Any], partial: bool) -> Any:
     """See Symbol.infer_shape."""
-    given = _named(symbol, args, kwargs)
-    for name, shape in {**given, **kwargs}.items():
+    shapes = _named(symbol, args, kwargs)
+    for name, shape in {**shapes, **kwargs}.items():
         if not isinstance(shape, tuple):
             raise TypeError(f"Arguments need to be shapes (tuple), but '{name}' is {type(shape)}.")
     arguments, states = _variables(symbol)
     types = _propagated(symbol, {}, True)  # from whatever node says it, not float32 in advance
-    known = {n.name: types[id(n), 0] for n in (*arguments, *states) if (id(n), 0) in types}
-    inference = Inference(symbol, given, known)
+    dtypes = {n.name: types[id(n), 0] for n in (*arguments, *states) if (id(n), 0) in types}
+    inference = Inference(symbol, shapes, dtypes)
     inference.run()
 
     def of(key: tuple[int, int]) -> Any:
-        found = inference.shapes.get(key)
-        return found if found is not None or not partial else _outside(inference.partial.get(key))
+        inferred = inference.shapes.get(key)
+        return inferred if inferred is not None or not partial else _outside(inference.partial.get(key))
 
     arg_shapes = [of((id(n), 0)) for n in arguments]
     out_shapes = [of((id(n), k)) for n, k in symbol._heads]
@@ -389,26 +389,26 @@ def infer_shape(symbol: Symbol, args: Sequence[Any], kwargs: Mapping[str, Any], 
 
 def infer_type(symbol: Symbol, args: Sequence[Any], kwargs: Mapping[str, Any], partial: bool) -> Any:
     """See Symbol.infer_type. Types follow without shapes."""
-    given = {k: dtype_of(v) for k, v in _named(symbol, args, kwargs).items()}
+    dtypes = {k: dtype_of(v) for k, v in _named(symbol, args, kwargs).items()}
     arguments, states = _variables(symbol)
-    types = _propagated(symbol, given, True)
+    types = _propagated(symbol, dtypes, True)
 
     def of(key: tuple[int, int]) -> Any:
         return types[key].np.type if key in types else None
 
-    found = (
+    result = (
         [of((id(n), 0)) for n in arguments],
         [of((id(n), k)) for n, k in symbol._heads],
         [of((id(n), 0)) for n in states],
     )
-    if not partial and any(t is None for part in found for t in part):
+    if not partial and any(t is None for part in result for t in part):
         warnings.warn(
             "Cannot decide type for the following arguments. Consider providing them as input:\n\t"
-            + "\n\t".join(f"{n.name}: None" for n, t in zip(arguments, found[0], strict=True) if t is None),
+            + "\n\t".join(f"{n.name}: None" for n, t in zip(arguments, result[0], strict=True) if t is None),
             stacklevel=user_frame(),
         )
         return None, None, None
-    return found
+    return result
 
 
 def type_propagation(
@@ -418,22 +418,22 @@ def type_propagation(
 
     ``declared`` counts the types that variables were made with.
     """
-    found = _propagated(symbol, given, declared)
+    dtypes = _propagated(symbol, given, declared)
     if default is None:
-        return found
+        return dtypes
     for node in topological(symbol._heads):
         for k in range(node.num_outputs):
-            found.setdefault((id(node), k), default)
-    return found
+            dtypes.setdefault((id(node), k), default)
+    return dtypes
 
 
-def _propagated(symbol: Symbol, given: Mapping[str, DType], declared: bool) -> dict[tuple[int, int], DType]:
+def _propagated(symbol: Symbol, initial_dtypes: Mapping[str, DType], declared: bool) -> dict[tuple[int, int], DType]:
     """Element types of the entries that something is said of, in both directions of the graph."""
-    inference = Inference(symbol, {}, given)
+    inference = Inference(symbol, {}, initial_dtypes)
     dtypes = inference.dtypes
     if not declared:
         for node in inference.order:
-            if node.op is None and node.name not in given:
+            if node.op is None and node.name not in initial_dtypes:
                 dtypes.pop((id(node), 0), None)
     before = -1
     while len(dtypes) != before:
@@ -442,8 +442,8 @@ def _propagated(symbol: Symbol, given: Mapping[str, DType], declared: bool) -> d
         for node in inference.order:
             if node.op is None:
                 continue
-            known = [dtypes.get((id(s), k)) for s, k in node.inputs]
-            for k, chosen in enumerate(node.op.dtypes_of_results(node.values, known)):
+            input_dtypes = [dtypes.get((id(s), k)) for s, k in node.inputs]
+            for k, chosen in enumerate(node.op.dtypes_of_results(node.values, input_dtypes)):
                 if chosen is not None:
                     dtypes[id(node), k] = chosen
         for node in reversed(inference.order):
@@ -458,15 +458,15 @@ def _types_of_inputs(node: SymbolNode, dtypes: dict[tuple[int, int], DType]) -> 
     assert op is not None
     follows = op.result_dtype is None and op.eager is None and node.values.__dict__.get("dtype") is None
     letters = op.dtype_letters(len(node.inputs))
-    known: dict[str, DType] = {}
+    by_letter: dict[str, DType] = {}
     for letter, (source, k) in zip(letters, node.inputs, strict=False):
         if letter != "*" and (id(source), k) in dtypes:
-            known.setdefault(letter, dtypes[id(source), k])
+            by_letter.setdefault(letter, dtypes[id(source), k])
     if follows and letters and (id(node), 0) in dtypes:
-        known.setdefault(letters[0], dtypes[id(node), 0])
+        by_letter.setdefault(letters[0], dtypes[id(node), 0])
     for letter, (source, k) in zip(letters, node.inputs, strict=False):
-        if letter != "*" and letter in known:
-            dtypes.setdefault((id(source), k), known[letter])
+        if letter != "*" and letter in by_letter:
+            dtypes.setdefault((id(source), k), by_letter[letter])
 
 
 def _variables(symbol: Symbol) -> tuple[list[SymbolNode], list[SymbolNode]]:

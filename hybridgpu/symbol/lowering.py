@@ -79,8 +79,8 @@ def backward_mutations(symbol: Symbol, training: bool, wanted: Sequence[bool]) -
         MXNetError: as ``mutations``.
     """
     order = topological(symbol._heads)
-    found = [(m, w) for m, w in _writes(order, training) if w.when is When.BACKWARD]
-    if not found:
+    writes = [(m, w) for m, w in _writes(order, training) if w.when is When.BACKWARD]
+    if not writes:
         return []
     operators = [n for n in order if n.op is not None]
     variables = [n for n in order if n.op is None]
@@ -97,12 +97,12 @@ def backward_mutations(symbol: Symbol, training: bool, wanted: Sequence[bool]) -
         [(n, 0) for n, w in zip(variables, wanted, strict=True) if w],
     )
     place = {n: k for k, n in enumerate(run)}
-    reached = [m._replace(needs=needs[m.node]) for m, _ in found if m.node in place]
+    reached = [m._replace(needs=needs[m.node]) for m, _ in writes if m.node in place]
     return sorted(reached, key=lambda m: place[m.node])
 
 
 def _writes(order: Sequence[SymbolNode], training: bool) -> list[tuple[Mutation, Write]]:
-    found = []
+    writes = []
     position = {n.name: k for k, n in enumerate([n for n in order if n.op is None])}
     for node in order:
         if node.op is None or not node.op.mutates:
@@ -110,10 +110,10 @@ def _writes(order: Sequence[SymbolNode], training: bool) -> list[tuple[Mutation,
         for write in node.op.writes(node.values, training):
             source = node.inputs[write.target][0]
             if source.op is None:
-                found.append((Mutation(node, write.result, position[source.name], write.keep), write))
+                writes.append((Mutation(node, write.result, position[source.name], write.keep), write))
             elif write.target in node.auxiliary_inputs():
                 raise MXNetError(f"operator {node.name} changes its input {write.target}, which must be a variable")
-    return found
+    return writes
 
 
 def lower_symbol(
@@ -149,15 +149,15 @@ def lower_operators(
     """
     order = topological(symbol._heads)
     shapes = _completed_shapes(symbol, order, types, training)
-    known = {id(n): [types[n.name]] for n in order if n.op is None}
+    entry_types = {id(n): [types[n.name]] for n in order if n.op is None}
     streams = 0
     for node in order:
         if node.op is not None:
             b = builder(training, streams)
             b.prov = Provenance(node.op.name, node.name, place_of(node))
-            arguments = [b.input(known[id(source)][k], source.name) for source, k in node.inputs]
+            arguments = [b.input(entry_types[id(source)][k], source.name) for source, k in node.inputs]
             results = lower_node(b, node, arguments, shapes.get(id(node)))
-            known[id(node)] = [r.type for r in results]
+            entry_types[id(node)] = [r.type for r in results]
             streams = b.streams
             yield node, b.finish(results, node.name)
 

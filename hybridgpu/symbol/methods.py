@@ -61,9 +61,9 @@ def make_method(name: str) -> Callable[..., Any] | None:
     method.__doc__ = op.docstring()
     signature: Signature = OperatorSignature(op, True, method=True)
     if in_place:
-        given = list(signature.parameters.values())
-        at = len(given) - len(("out", "name", "attr"))
-        given.insert(at, Parameter("inplace", Parameter.POSITIONAL_OR_KEYWORD, default=False))
-        signature = Signature(given)
+        parameters = list(signature.parameters.values())
+        at = len(parameters) - len(("out", "name", "attr"))
+        parameters.insert(at, Parameter("inplace", Parameter.POSITIONAL_OR_KEYWORD, default=False))
+        signature = Signature(parameters)
     method.__signature__ = signature  # type: ignore[attr-defined]
     return method

@@ -103,12 +103,12 @@ def _hidden(attributes: dict[str, Any], op: Operator | None = None) -> dict[str,
     Raises:
         MXNetError: an attribute meant for the variable of an input, such as ``weight_lr_mult``.
     """
-    found = {}
+    renamed = {}
     for name, value in attributes.items():
         if name.startswith("__") or (op is not None and name in op.params):
-            found[name] = value
+            renamed[name] = value
         elif name.startswith(HIDDEN_KEYS):
-            found[f"__{name}__"] = value
+            renamed[f"__{name}__"] = value
         elif op is not None and name.endswith(HIDDEN_KEYS):
             key = next(k for k in HIDDEN_KEYS if name.endswith(k))
             raise MXNetError(
@@ -116,8 +116,8 @@ def _hidden(attributes: dict[str, Any], op: Operator | None = None) -> dict[str,
                 f"w = Variable({key}={value})\nsym = YourSymbolName({name[: -len(key) - 1]}=w)"
             )
         else:
-            found[name] = value
-    return found
+            renamed[name] = value
+    return renamed
 
 
 def compose(operator: str, hint: str, inputs: list[Symbol], attributes: dict[str, Any]) -> Symbol:
@@ -144,13 +144,15 @@ def make_node(
     texts = op.attribute_texts(attributes)
     full_name = names.current().get(name, hint)
     values = op.parse({k: v for k, v in texts.items() if not k.startswith("__")})
-    wanted = op.input_names(values, len(inputs))
+    input_names = op.input_names(values, len(inputs))
     entries: list[Entry] = []
     at: list[int] = []  # the places of entries that were given
     # a variadic operator with named inputs may leave out the last ones
-    given = dict(zip(wanted if op.variadic else op.inputs, inputs, strict=not (op.variadic and op.optional)))
-    for key in wanted:
-        x = given.get(key)
+    inputs_by_name = dict(
+        zip(input_names if op.variadic else op.inputs, inputs, strict=not (op.variadic and op.optional))
+    )
+    for key in input_names:
+        x = inputs_by_name.get(key)
         if x is None:
             entries.append(_missing(full_name, key, texts)._heads[0])
             continue
@@ -158,12 +160,12 @@ def make_node(
             raise MXNetError(f"Keyword Argument {key} is a tuple, single value is required")
         at.extend(range(len(entries), len(entries) + len(x._heads)))
         entries.extend(x._heads)
-    extra = [k for k, x in given.items() if x is not None and k not in wanted]
+    extra = [k for k, x in inputs_by_name.items() if x is not None and k not in input_names]
     if extra:
         raise MXNetError(
-            f"Operator {op.name} expects {len(wanted)} inputs, but got {len(wanted) + len(extra)} instead."
+            f"Operator {op.name} expects {len(input_names)} inputs, but got {len(input_names) + len(extra)} instead."
         )
-    name_initializers(op, wanted, entries)
+    name_initializers(op, input_names, entries)
     policy = active()
     if policy is not None:
         _cast(policy, op, values, entries, at)
@@ -174,25 +176,25 @@ def make_node(
     return (kind or Symbol)([(node, k) for k in range(op.num_visible(values))])
 
 
-def _cast(policy: Policy, op: Operator, values: Values, entries: list[Entry], given: Sequence[int]) -> None:
+def _cast(policy: Policy, op: Operator, values: Values, entries: list[Entry], positions: Sequence[int]) -> None:
     """Put the casts of automatic mixed precision between an operator and its inputs, of which some were given."""
-    wanted = policy.wanted(op, values)
-    if wanted is None or not entries:
+    target_type = policy.wanted(op, values)
+    if target_type is None or not entries:
         return
-    if isinstance(wanted, str):
-        if given:
-            inputs, attributes = [Symbol([entries[k]]) for k in given], {"num_outputs": len(given)}
+    if isinstance(target_type, str):
+        if positions:
+            inputs, attributes = [Symbol([entries[k]]) for k in positions], {"num_outputs": len(positions)}
             cast = make_node(OPERATORS["amp_multicast"], "amp_multicast", inputs, attributes, None, None)
-            for k, entry in zip(given, cast._heads, strict=True):
+            for k, entry in zip(positions, cast._heads, strict=True):
                 entries[k] = entry
         return
     for k, name in enumerate(op.input_names(values, len(entries))):
-        if not policy.stays(op, values, name, wanted):
-            one, dtype = [Symbol([entries[k]])], {"dtype": wanted.name}
+        if not policy.stays(op, values, name, target_type):
+            one, dtype = [Symbol([entries[k]])], {"dtype": target_type.name}
             entries[k] = make_node(OPERATORS["amp_cast"], "amp_cast", one, dtype, None, None)._heads[0]
 
 
 def _missing(node: str, key: str, attrs: dict[str, str]) -> Symbol:
     """The variable that stands for an input that was not given; it carries its node's attributes."""
-    made = SymbolNode(None, f"{node}_{key}", dict(sorted(attrs.items())), line=user_line(), block=current_block())
-    return Symbol([(made, 0)])
+    variable = SymbolNode(None, f"{node}_{key}", dict(sorted(attrs.items())), line=user_line(), block=current_block())
+    return Symbol([(variable, 0)])

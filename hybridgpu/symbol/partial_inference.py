@@ -56,18 +56,20 @@ def probe_outputs(results: Results, shapes: Sequence[Shape]) -> list[Shape] | No
         a, b = _try(results, _fill(shapes, first)), _try(results, _fill(shapes, second))
         if a is None or b is None or any(len(x) != len(y) for x, y in zip(a, b, strict=True)):
             continue
-        found = [tuple(d if d == e else UNKNOWN for d, e in zip(x, y, strict=True)) for x, y in zip(a, b, strict=True)]
+        outputs = [
+            tuple(d if d == e else UNKNOWN for d, e in zip(x, y, strict=True)) for x, y in zip(a, b, strict=True)
+        ]
         small = _try(results, _fill(shapes, 1)) or ()  # slices are cut at the end of short axes
-        for k, (x, y) in enumerate(zip(found, small, strict=False)):
+        for k, (x, y) in enumerate(zip(outputs, small, strict=False)):
             if len(x) == len(y):
-                found[k] = tuple(d if d == e else UNKNOWN for d, e in zip(x, y, strict=True))
-        return found
+                outputs[k] = tuple(d if d == e else UNKNOWN for d, e in zip(x, y, strict=True))
+        return outputs
     return None
 
 
 def probe_inputs(results: Results, shapes: Sequence[Shape], outputs: Sequence[Shape | None]) -> list[Shape]:
     """The input shapes with extents filled in that follow from (partial) output shapes."""
-    found = [list(s) for s in shapes]
+    filled = [list(s) for s in shapes]
     fits = False
     for first, second in _GUESSES:
         base = _try(results, _fill(shapes, first))
@@ -84,36 +86,36 @@ def probe_inputs(results: Results, shapes: Sequence[Shape], outputs: Sequence[Sh
                 if other is not None:
                     value = _solve(base, other, outputs, first, second)
                     if value is not None:
-                        found[k][axis] = value
-        if any(UNKNOWN in s for s in found):  # extents that must agree move together
+                        filled[k][axis] = value
+        if any(UNKNOWN in s for s in filled):  # extents that must agree move together
             other = _try(results, _fill(shapes, second))
             value = None if other is None else _solve(base, other, outputs, first, second)
             if value is not None:
-                found = [[value if d == UNKNOWN else d for d in s] for s in found]
-                if not _agree(_try(results, [tuple(s) for s in found]), outputs):
-                    found = [list(s) for s in shapes]
-        if all(UNKNOWN not in s for s in found):
+                filled = [[value if d == UNKNOWN else d for d in s] for s in filled]
+                if not _agree(_try(results, [tuple(s) for s in filled]), outputs):
+                    filled = [list(s) for s in shapes]
+        if all(UNKNOWN not in s for s in filled):
             break
-    return [tuple(s) for s in found] if fits else _matched(results, shapes)
+    return [tuple(s) for s in filled] if fits else _matched(results, shapes)
 
 
 def _matched(results: Results, shapes: Sequence[Shape]) -> list[Shape]:
     """The input shapes with extents filled in that must be an extent of another input, as in products and joins."""
     holes = [(k, axis) for k, shape in enumerate(shapes) for axis, d in enumerate(shape) if d == UNKNOWN]
-    known = {d for shape in shapes for d in shape if d != UNKNOWN}
-    found = [list(s) for s in shapes]
-    if not 0 < len(holes) <= _HOLES or len(known) > _VALUES:
+    extents = {d for shape in shapes for d in shape if d != UNKNOWN}
+    filled = [list(s) for s in shapes]
+    if not 0 < len(holes) <= _HOLES or len(extents) > _VALUES:
         return list(shapes)
     accepted: list[set[int]] = [set() for _ in holes]
-    for values in product(known | set(_GUESSES[0]), repeat=len(holes)):
+    for values in product(extents | set(_GUESSES[0]), repeat=len(holes)):
         for (k, axis), value in zip(holes, values, strict=True):
-            found[k][axis] = value
-        if _try(results, [tuple(s) for s in found]) is not None:
+            filled[k][axis] = value
+        if _try(results, [tuple(s) for s in filled]) is not None:
             for fitting, value in zip(accepted, values, strict=True):
                 fitting.add(value)
     for (k, axis), fitting in zip(holes, accepted, strict=True):
-        found[k][axis] = next(iter(fitting)) if len(fitting) == 1 else UNKNOWN
-    return [tuple(s) for s in found]
+        filled[k][axis] = next(iter(fitting)) if len(fitting) == 1 else UNKNOWN
+    return [tuple(s) for s in filled]
 
 
 def _agree(results: Sequence[Shape] | None, outputs: Sequence[Shape | None]) -> bool:

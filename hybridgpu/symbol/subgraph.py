@@ -127,12 +127,12 @@ class Subgraph:
         results: dict[int, Sequence[Node]] = {id(n): (x,) for n, x in zip(self.variables, inputs, strict=True)}
         shapes: dict[int, tuple[int, ...]] = {}
         if any(incomplete(n) is not None for n in self.order):
-            known = {n.name: x.shape for n, x in zip(self.variables, inputs, strict=True)}
-            found = late.Inference(
-                self.symbol, known, {n.name: x.dtype for n, x in zip(self.variables, inputs, strict=True)}
+            input_shapes = {n.name: x.shape for n, x in zip(self.variables, inputs, strict=True)}
+            inference = late.Inference(
+                self.symbol, input_shapes, {n.name: x.dtype for n, x in zip(self.variables, inputs, strict=True)}
             )
-            found.run()
-            shapes = found.completed()
+            inference.run()
+            shapes = inference.completed()
         prov = b.prov
         lower_nodes(b, self.order, results, shapes, self._labels)
         b.prov = prov
@@ -140,10 +140,10 @@ class Subgraph:
 
     def infer(self, shapes: Sequence[tuple[int, ...] | None]) -> list[tuple[int, ...] | None]:
         """Shapes of all variables, as far as they follow from the known ones."""
-        known = {n.name: s for n, s in zip(self.variables, shapes, strict=True) if s is not None}
-        found = late.Inference(self.symbol, known, {})
-        found.run()
-        return [found.shapes.get((id(n), 0)) for n in self.variables]
+        input_shapes = {n.name: s for n, s in zip(self.variables, shapes, strict=True) if s is not None}
+        inference = late.Inference(self.symbol, input_shapes, {})
+        inference.run()
+        return [inference.shapes.get((id(n), 0)) for n in self.variables]
 
 
 def fill_shapes(node: SymbolNode, shapes: list[Any]) -> list[Any]:

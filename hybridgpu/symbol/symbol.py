@@ -500,11 +500,11 @@ install_stubs(
 
 def _auxiliary(heads: list[Entry]) -> set[int]:
     """ids of the variables that some operator takes as auxiliary state."""
-    found: set[int] = set()
+    ids: set[int] = set()
     for node in topological(heads):
         for k in node.auxiliary_inputs():
-            found.add(id(node.inputs[k][0]))
-    return found
+            ids.add(id(node.inputs[k][0]))
+    return ids
 
 
 def _both_spellings(attrs: dict[str, str]) -> dict[str, str]:

@@ -104,3 +104,21 @@ def test_dumps_have_the_numbers_of_their_size(planned, compiler, tmp_path, monke
             for p in folder.iterdir():
                 p.unlink()
             folder.rmdir()
+
+
+@pytest.mark.parametrize("first", [(1, 4, 11, 6), (33, 4, 11, 6), (4, 4, 32, 32)])
+def test_bits_of_narrow_images_do_not_depend_on_earlier_sizes(first, compiler):
+    """Who computes a convolution whose vectors are mostly empty follows from its own size."""
+    rng = np.random.default_rng(0)
+    x, weight = (nd.array(rng.standard_normal(s).astype(np.float32)) for s in ((33, 4, 3, 4), (4, 4, 3, 3)))
+
+    def result(*sizes):
+        net = nn.Conv2D(4, 3, dilation=2, padding=2, in_channels=4, use_bias=False)
+        net.initialize()
+        net.weight.set_data(weight)
+        net.hybridize()
+        for size in sizes:
+            net(nd.ones(size))
+        return net(x).asnumpy()
+
+    np.testing.assert_array_equal(result(first), result())

@@ -76,7 +76,7 @@ class BackwardTemplate:
         self.params = list(params.values())
         self._bound = backward.loaded.bind([params[takes[i]].address for i in fixed])
         self._call = self._bound.call
-        inputs, kept = len(program.types), len(program.residuals)
+        inputs, residuals = len(program.types), len(program.residuals)
         place = {k: n for n, k in enumerate(self.moving)}
         #: of each input of the backward program that may move: among which addresses it stands, and where
         self._spec: list[tuple[int, int]] = []
@@ -85,10 +85,10 @@ class BackwardTemplate:
                 continue
             if k < inputs:
                 self._spec.append((_INPUTS, place[k]))
-            elif k < inputs + kept:
+            elif k < inputs + residuals:
                 self._spec.append((_KEPT, k - inputs))
             else:
-                self._spec.append((_COTANGENTS, k - inputs - kept))
+                self._spec.append((_COTANGENTS, k - inputs - residuals))
         if backward.draws:
             self._spec.append((_SEED, 0))
         self.outputs = backward.outputs
@@ -158,10 +158,10 @@ def sweep(head: RecordedCall, retain: bool) -> bool:
     Returns:
         False if nothing was done.
     """
-    found = _nodes(head)
-    if found is None:
+    nodes_and_key = _nodes(head)
+    if nodes_and_key is None:
         return False
-    nodes, key = found
+    nodes, key = nodes_and_key
     template = head.template
     assert template is not None
     plan = template.plans.get(key)
@@ -220,12 +220,12 @@ def _run(plan: _Plan, nodes: Sequence[Any]) -> None:
         results, arrays, pools, passed, added, zeroed = step
         if pools:
             results, arrays = results.copy(), arrays.copy()
-            made = {}
+            buffers = {}
             for r, take in pools:
-                y = made[r] = take()
+                y = buffers[r] = take()
                 results[r], arrays[r] = y._address, y._data
             for r, child in passed:
-                cotangents[child] = made[r]
+                cotangents[child] = buffers[r]
         node.template.run(node, cotangents[n], results, arrays)
         for r, target in added:
             target += arrays[r]
@@ -253,15 +253,15 @@ def _planned(nodes: Sequence[Any]) -> _Plan | None:
         passed, added, zeroed = [], [], []
         used: set[int] = set()
         gives = iter(program.output_map)
-        for info, wanted in zip(node.inputs, program.wanted, strict=True):
-            r = next(gives) if wanted else None
+        for info, needs_grad in zip(node.inputs, program.wanted, strict=True):
+            r = next(gives) if needs_grad else None
             if info is None:
-                if wanted:
+                if needs_grad:
                     return None
                 continue
             if info.node is None and info.grad_req == "null":  # it loses its buffer
                 return None
-            if r in used or not wanted:
+            if r in used or not needs_grad:
                 return None
             if r is not None:
                 used.add(r)

@@ -61,37 +61,37 @@ def _class_of(args: Sequence[Any]) -> type[NDArray]:
         if isinstance(x, NDArray):
             return x._kind or NDArray
         if isinstance(x, (list, tuple, dict)):
-            found = _class_of(list(x.values()) if isinstance(x, dict) else x)
-            if found is not NDArray:
-                return found
+            array_class = _class_of(list(x.values()) if isinstance(x, dict) else x)
+            if array_class is not NDArray:
+                return array_class
     return NDArray
 
 
 def _types(args: Sequence[Any], array: type[NDArray], recording: bool) -> tuple[Any, ...] | None:
-    found: list[Any] = []
+    types: list[Any] = []
     for x in args:
         if x.__class__ is array and x._type.family is None:
-            found.append(x._type)
+            types.append(x._type)
             if recording and x._autograd is not None:
                 info = history(x)
-                found.append(info is not None and (info.node is not None or info.grad_req != "null"))
+                types.append(info is not None and (info.node is not None or info.grad_req != "null"))
         elif x is None:
-            found.append(None)
+            types.append(None)
         elif x.__class__ is list or x.__class__ is tuple:
             inner = _types(x, array, recording)
             if inner is None:
                 return None
-            found += [x.__class__, inner]  # functions may ask which of the two it is
+            types += [x.__class__, inner]  # functions may ask which of the two it is
         elif x.__class__ is dict:
             inner = _types(list(x.values()), array, recording)
             if inner is None or not all(key.__class__ in (str, int) for key in x):
                 return None
-            found += [tuple(x), inner]
+            types += [tuple(x), inner]
         elif isinstance(x, tuple) and hasattr(x, "_fields"):
             inner = _types(x, array, recording)
             if inner is None:
                 return None
-            found += [x.__class__, inner]
+            types += [x.__class__, inner]
         elif isinstance(x, NDArray):
             return None
         else:
@@ -99,8 +99,8 @@ def _types(args: Sequence[Any], array: type[NDArray], recording: bool) -> tuple[
                 hash(x)
             except TypeError:  # an array of another library, or nothing that a call takes
                 return None
-            found.append(Static(x))
-    return tuple(found)
+            types.append(Static(x))
+    return tuple(types)
 
 
 class CallCache:
@@ -117,7 +117,7 @@ class CallCache:
     def keep(self, key: CallKey, version: int, program: Any, call: Call) -> None:
         """Remember a call, made in the binding version ``version``; beyond the limit the oldest goes."""
         # other threads look meanwhile; calls of another binding version hold parameters that were replaced
-        calls = {k: found for k, found in self._calls.items() if found[0] == version and k != key}
+        calls = {k: entry for k, entry in self._calls.items() if entry[0] == version and k != key}
         while len(calls) >= _PREPARED:
             del calls[next(iter(calls))]
         calls[key] = version, program, call
@@ -133,10 +133,10 @@ class CallCache:
         mine = weakref.ref(self)  # which holds the calls, which hold what this gives: no cycle
 
         def others(args: tuple[Any, ...]) -> Any:
-            found, calls = call_key(args), mine()
-            if found is None or found == key or calls is None:
+            actual_key, calls = call_key(args), mine()
+            if actual_key is None or actual_key == key or calls is None:
                 return general_call(args)
-            version, _, call = calls._calls.get(found, (-1, None, None))
+            version, _, call = calls._calls.get(actual_key, (-1, None, None))
             if call is None or version != binding_version[0]:
                 return general_call(args)
             install(call)

@@ -48,8 +48,8 @@ class Entry(Generic[P]):
         if self.program is not None:
             return self.program
         if not background:
-            self.program = made = make(self.reason)  # several threads may come here: one of them compiles
-            return made
+            self.program = program = make(self.reason)  # several threads may come here: one of them compiles
+            return program
         if pending is None:
             interim: Any = make(self.reason, True)
             if not interim.interpreted:  # another block of the same structure has it
@@ -62,8 +62,8 @@ class Entry(Generic[P]):
                     self.pending = BackgroundJob(lambda: make(self.reason), self._finish), interim
                 pending = self.pending
         job, meanwhile = pending
-        found = job.result(wait)
-        return meanwhile if found is None else found
+        result = job.result(wait)
+        return meanwhile if result is None else result
 
     def _finish(self, program: P) -> None:
         with _changing:
@@ -73,10 +73,10 @@ class Entry(Generic[P]):
 def remember(entries: dict[Any, Any], key: Any, limit: int, make: Callable[[], Any]) -> Any:
     """The entry of a key, made if there is none; beyond the limit the oldest goes."""
     with _changing:
-        found = entries.get(key)  # another thread's, perhaps
-        if found is None:
-            found = make()
+        entry = entries.get(key)  # another thread's, perhaps
+        if entry is None:
+            entry = make()
             if len(entries) >= limit:
                 del entries[next(iter(entries))]
-            entries[key] = found
-        return found
+            entries[key] = entry
+        return entry

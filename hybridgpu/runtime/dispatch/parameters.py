@@ -36,8 +36,8 @@ class BoundParameters(NamedTuple):
 
 def argument_types(op: CachedOp, types: Sequence[ArrayType]) -> tuple[Context, list[ArrayType]]:
     """The device of a call whose inputs have these types, and the types of its arguments in order."""
-    wanted = {s: t for s, t in zip(op.sources, types, strict=True) if isinstance(s, int)}
-    return wanted[0].ctx, [wanted[k] for k in range(len(op.data))]
+    types_by_position = {s: t for s, t in zip(op.sources, types, strict=True) if isinstance(s, int)}
+    return types_by_position[0].ctx, [types_by_position[k] for k in range(len(op.data))]
 
 
 def bind_parameters(

@@ -91,10 +91,10 @@ class OutputPool(_Ring[tuple[NDArray, Any, Any]]):
                 array._autograd = None
                 return array
         data = _aligned(self.type)
-        made: NDArray = wrap(data, self.ctx, self.kind)
-        made._address = _address(data)
-        self._add((made, data, data.base))
-        return made
+        output: NDArray = wrap(data, self.ctx, self.kind)
+        output._address = _address(data)
+        self._add((output, data, data.base))
+        return output
 
 
 class StoragePool(_Ring[tuple[Any, Any, int]]):

@@ -230,18 +230,18 @@ class _Writer(CallSource):
                 self.refuse_if(f"({' | '.join(f'a{s}' for s in moving)}) & {ALIGNED}")
 
     def _histories(self, recorded: _Recorded) -> None:
-        known = self.parameters.live
-        for k, p in known.items():
+        live = self.parameters.live
+        for k, p in live.items():
             self.names |= {f"f{k}": p, f"g{k}": p._autograd}
-        if known:
-            self.refuse_unless(*(f"f{k}._autograd is g{k}" for k in known))
+        if live:
+            self.refuse_unless(*(f"f{k}._autograd is g{k}" for k in live))
         self.names |= {"infos": recorded.infos, "data": recorded.data}
         self.lines += ["inputs = infos.copy()", "arrays = data.copy()"]
-        for k, s, wanted in recorded.moving:
+        for k, s, needs_grad in recorded.moving:
             self.lines += [f"arrays[{k}] = x{s}._data", f"i = x{s}._autograd"]
             self.lines += ["if i is not None:", f"    i = inputs[{k}] = history(x{s})"]
-            found = "i is not None and (i.node is not None or i.grad_req != 'null')"
-            self.refuse_if(f"not ({found})" if wanted else found)
+            condition = "i is not None and (i.node is not None or i.grad_req != 'null')"
+            self.refuse_if(f"not ({condition})" if needs_grad else condition)
 
     # -- memory and launch
 

@@ -36,12 +36,12 @@ class StreamStates(threading.local):
         Raises:
             CapturedError: the user captures it.
         """
-        program, known = self._program, self.known
+        program, states = self._program, self.known
         capturing = program.device.is_capturing
         if capturing():
             raise CapturedError
-        if len(known) >= _STREAMS:
-            del known[next(iter(known))]
+        if len(states) >= _STREAMS:
+            del states[next(iter(states))]
         run, ptr = self._bound.lane().run, program.loaded.driver.stream().ptr
         if program.loaded.layout.libraries:  # whose errors tell of operators
             run = program.names.in_errors(run)
@@ -52,5 +52,5 @@ class StreamStates(threading.local):
                 raise CapturedError
             return first()
 
-        found = known[ptr] = (run, (checked if ptr else first, *others))  # the default stream cannot be captured
-        return found
+        state = states[ptr] = (run, (checked if ptr else first, *others))  # the default stream cannot be captured
+        return state

@@ -43,16 +43,16 @@ class SymbolApplication(Application):
                 what = "Positional arguments" if op.variadic else f"Argument {op.inputs[k]}"
                 raise AssertionError(f"{what} must be Symbol instances, but got {x}{in_graph(x)}")
         check_kind(op, operator, inputs, self.array)
-        given = {k: v for k, v in (attributes or {}).items() if not (k == "dtype" and v is None)}
+        node_attributes = {k: v for k, v in (attributes or {}).items() if not (k == "dtype" and v is None)}
         if "ctx" in op.params:  # of the file only: nodes run where their graph does
-            given["ctx"] = str(given.get("ctx") or current_context())
+            node_attributes["ctx"] = str(node_attributes.get("ctx") or current_context())
         else:
-            given.pop("ctx", None)
+            node_attributes.pop("ctx", None)
         if not op.variadic and len(inputs) < len(op.inputs):
             inputs = [*inputs, *(None,) * (len(op.inputs) - len(inputs))]
         hint = "custom" if op.custom_type else spelled_hint(operator)
-        made = make_node(op, hint, inputs, given, name, None, kind=self.array)
-        results = [self.array([head]) for head in made._heads]
+        symbol = make_node(op, hint, inputs, node_attributes, name, None, kind=self.array)
+        results = [self.array([head]) for head in symbol._heads]
         return results[0] if len(results) == 1 else results
 
     def number(self, value: Any, kind: type | None = None) -> Any:

@@ -12,6 +12,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ...base import MXNetError
 from ...core.dtypes import DType, bool_, f32
 from ..ir.graph import NO_DERIVATIVE, Builder, Node, Params, Primitive
 from ..ir.types import TensorType, joint_type, tensor_type
@@ -206,7 +207,16 @@ _float_unary(
 _float_unary("tgamma", _special("tgamma"), lambda b, g, y, x: g * y * b.digamma(x), 60, "gamma function")
 _float_unary("lgamma", _special("lgamma"), lambda b, g, y, x: g * b.digamma(x), 60, "log of |gamma(x)|")
 _float_unary("digamma", _special("digamma"), lambda b, g, y, x: g * b.trigamma(x), 60, "derivative of lgamma")
-_float_unary("trigamma", _special("trigamma"), NO_DERIVATIVE, 60, "derivative of digamma")
+
+
+def _vjp_trigamma(b: Builder, g: Node, y: Node, x: Node) -> Node:
+    raise MXNetError(
+        "Operator _backward_gammaln is non-differentiable because it didn't register FGradient attribute.\n"
+        "gamma and gammaln have a first and a second derivative: compute the third by differences of the second."
+    )
+
+
+_float_unary("trigamma", _special("trigamma"), _vjp_trigamma, 60, "derivative of digamma")
 
 # -- binary
 

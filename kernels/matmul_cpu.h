@@ -472,7 +472,7 @@ HG_DEVICE void axpy_with_dynamic(const T* a, const T* b, const Index begin, cons
 }
 
 // What an argument says in the place of a number of the text.
-const Index DYNAMIC = -1;
+const Index DYNAMIC = -((Index)1 << 62);  // which no stride is
 struct Shape {
   Index columns, terms, am, ak, bk, bn;
 };

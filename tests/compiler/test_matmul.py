@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import hybridgpu as mx
 from hybridgpu import nd
 from hybridgpu.gluon import HybridBlock
 
@@ -63,6 +64,36 @@ def test_shapes(left, right, dtype):
         x, w = operands(m, k, n, dtype)
         y, _ = product(x, w, left, right)
         assert close(y, x, w), (m, k, n)
+
+
+REVERSED = [(), (1,), (2,), (1, 2)]  #: axes
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(("left", "right"), [(False, True), (False, False), (True, False), (True, True)])
+@pytest.mark.parametrize("extents", [(2, 17, 17, 4), (3, 20, 9, 33), (2, 1, 40, 40)])
+def test_operands_that_are_read_backwards(extents, left, right, dtype):
+    """Strides of -1 and of minus a row along every axis of either operand; all products are one program."""
+    batch, m, k, n = extents
+    rng = np.random.default_rng(m)
+    a, b = (
+        rng.integers(-9, 9, (batch, *(shape[::-1] if turned else shape))).astype(dtype)
+        for shape, turned in (((m, k), left), ((k, n), right))
+    )
+    pairs = [(p, q) for p in REVERSED for q in REVERSED]
+
+    def products(x, y):
+        return [nd.batch_dot(_flipped(x, p), _flipped(y, q), transpose_a=left, transpose_b=right) for p, q in pairs]
+
+    found = mx.hybridize(products)(nd.array(a, dtype=dtype), nd.array(b, dtype=dtype))
+    for (p, q), y in zip(pairs, found, strict=True):
+        x, w = np.flip(a, p), np.flip(b, q)
+        expected = (x.swapaxes(1, 2) if left else x) @ (w.swapaxes(1, 2) if right else w)
+        np.testing.assert_array_equal(y.asnumpy(), expected, f"{p} {q}")  # whole numbers: without rounding
+
+
+def _flipped(x, axes):
+    return nd.flip(x, axis=axes) if axes else x
 
 
 @settings(max_examples=12, deadline=None)

@@ -61,8 +61,8 @@ OF_ANY_SHAPE = """extern "C" void {f}_{t}(const {t}* a, const {t}* b, {t}* y, In
 #: name of a function of any shape -> the call in it
 CALLS = {
     "blocked": "hg::matmul_blocked(a, b, 0, rows, 0, columns, hg::Shape{0, terms, am, ak, bk, bn},",
-    "any": "hg::matmul_axpy<false, 0, 0, -1, -1, -1, -1>(a, b, 0, rows, hg::Shape{columns, terms, am, ak, bk, bn},",
-    "side_by_side": "hg::matmul_axpy<false, 0, 0, -1, -1, -1, 1>(a, b, 0, rows, hg::Shape{columns, terms, am, ak, bk, 1},",
+    "any": "hg::matmul_axpy<false, 0, 0, hg::DYNAMIC, hg::DYNAMIC, hg::DYNAMIC, hg::DYNAMIC>(a, b, 0, rows, hg::Shape{columns, terms, am, ak, bk, bn},",
+    "side_by_side": "hg::matmul_axpy<false, 0, 0, hg::DYNAMIC, hg::DYNAMIC, hg::DYNAMIC, 1>(a, b, 0, rows, hg::Shape{columns, terms, am, ak, bk, 1},",
 }
 PRODUCT = 'extern "C" void {f}_{t}_{n}(const {t}* a, const {t}* b, {t}* y) {{ {f}<{t}, {n}>(a, b, y); }}\n'
 TURN = """extern "C" void turn_{t}(const {t}* from, Index rows, {t}* to, Index columns, Index height, Index width) {{

@@ -49,6 +49,7 @@ rows(
     ("minimum of no integers", ("i32[0,3]",), lambda b, x: b.reduce("amin", x, (0,)), "full() value=2147483647"),
     ("any of nothing", ("bool[0,3]",), lambda b, x: b.reduce("amax", x, (0,)), "full() value=False"),
     ("scatter of nothing", ("f32[0]", "i32[0]"), lambda b, x, i: b.scatter_add(x, i, axis=0, extent=4), "full() value=0.0"),
+    ("entries that nothing replaces", (F, "f32[0,9]", "i32[0]"), lambda b, x, u, i: b.scatter_set(x, u, i), ""),
     ("empty product", ("f32[2,0]", "f32[0,3]"), lambda b, x, y: b.dot(x, y), "full() value=0.0"),
     # sums
     ("x + -0", (F,), lambda b, x: x + -0.0, ""),

@@ -388,6 +388,12 @@ def _reverse(b: Builder, node: Node, inputs: Sequence[Node]) -> Node | None:
 rule("reverse")(conv_rewrites.cancel_reversal)
 
 
+@rule("scatter_set")
+def _scatter_set(b: Builder, node: Node, inputs: Sequence[Node]) -> Node | None:
+    data, updates, _ = inputs
+    return data if updates.size == 0 else None
+
+
 @rule("conv")
 def _conv(b: Builder, node: Node, inputs: Sequence[Node]) -> Node | None:
     """Zeros around the operand are the convolution's own pads."""

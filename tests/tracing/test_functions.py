@@ -118,7 +118,7 @@ def test_arrays_of_cupy_are_taken_on_their_device(cuda_driver):
     x = np.linspace(0, 1, 6, dtype=np.float32).reshape(2, 3)
     y, _ = of_libraries(x.view(CuPyLike), {"k": x.view(CuPyLike)})
     np.testing.assert_allclose(y, np.tanh(x) * x, rtol=1e-6)
-    assert mx.gpu(0) in [key[-1] for key in of_libraries._calls.traced._found]
+    assert mx.gpu(0) in [key[-1] for key in of_libraries._calls.traced._by_signature]
     with pytest.raises(TypeError, match="of_libraries is given arrays of NumPy and of CuPy"):
         of_libraries(x.view(CuPyLike), {"k": x})
 

@@ -183,7 +183,7 @@ def _run(
     of_results = any(leaf.node is not None for leaf in leaves.values())  # of which gradients are wanted, too
     masks: dict[int, list[bool]] = {}  # of the nodes whose backward passes run: which inputs lead to a wanted variable
     writes: dict[int, Sequence[Pending]] = {}
-    targets: list[int] = []
+    written_ids: list[int] = []
     for node in order:
         flags = [
             i is not None
@@ -201,10 +201,10 @@ def _run(
                 due = node.due(flags)
                 if due:
                     writes[id(node)] = due
-                    targets += [id(target) for target, _, _ in due]
+                    written_ids += [id(target) for target, _, _ in due]
     sweep = order[::-1]
-    if len(set(targets)) < len(targets):  # several writes of one array, such as of two calls of one layer
-        sweep = _as_mxnet(order, heads, leaves, variables)
+    if len(set(written_ids)) < len(written_ids):  # several writes of one array, such as of two calls of one layer
+        sweep = _in_mxnet_order(order, heads, leaves, variables)
         if not retain:
             swept = set(map(id, sweep))
             sweep += [n for n in order if id(n) not in swept]  # to be released
@@ -272,7 +272,7 @@ def _write(node: Any, due: Sequence[Pending]) -> None:
             running_average(target, value, keep)
 
 
-def _as_mxnet(
+def _in_mxnet_order(
     order: Sequence[Node],
     heads: Sequence[GradientInfo],
     leaves: Collection[Any],

@@ -35,7 +35,9 @@ _Function = TypeVar("_Function", bound=_Call)
 
 _LIMIT = 1024  #: plans of one function; beyond it all are dropped and made again
 _tables: list[dict[Any, Any]] = []  #: of all functions
-suspended = [False]  #: whether there are to be no plans and pullbacks, since the general way is observed
+suspended = [
+    False
+]  #: [True] while the general way is observed, as by the profiler: neither plans nor backward plans run
 ARRAY_CLASSES: set[type] = set()  #: of nd and np
 #: classes of arguments that are part of a key as they are; equal ones of one class are the same
 _PLAIN = frozenset({str, int, bool, type(None)})
@@ -74,7 +76,7 @@ def forget_plans() -> None:
 
 
 def suspend_plans(suspend: bool) -> None:
-    """Drop all plans, and make none until they are no longer suspended; nor are pullbacks used."""
+    """Drop all plans, and make none until they are no longer suspended; nor do backward plans run."""
     suspended[0] = suspend
     forget_plans()
 

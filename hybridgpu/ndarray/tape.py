@@ -24,11 +24,11 @@ from ..compiler.ir.types import TensorType
 from ..compiler.passes.differentiate import differentiate
 from ..context import Context
 from ..core.autograd_state import GradientInfo, history, state
+from .backward_plan_source import backward_plan_of
 from .device_scope import zeros_on
 from .kernels import runners
 from .ndarray import NDArray, wrap
 from .plans import suspended
-from .pullback_source import pullback_of
 from .versions import latest
 
 __all__ = [
@@ -50,7 +50,7 @@ NOT_RECORDED = (
     "need to pass retain_graph=True to backward."
 )
 
-_CALLS = 2  #: of a backward pass, before Python is written that repeats it
+_CALLS_BEFORE_PLAN = 2  #: backward passes of a kind, before Python is written that repeats them
 
 #: an array that takes a value, and how much of the old one stays; see :func:`running_average`
 Pending = tuple[Any, Any, float]
@@ -155,16 +155,18 @@ class DifferentiableGraph:
         sized: how it is made with dimensions for extents; None where nobody can.
 
     Attributes:
-        pullbacks: repeat the backward passes of calls, by which cotangents are given and which inputs are wanted.
+        backward_calls: numbers of backward passes of calls, by which cotangents are given and which inputs are wanted.
+        backward_plans: what repeats such passes.
     """
 
-    __slots__ = ("_derivatives", "_runs", "draws", "graph", "pullbacks", "sized")
+    __slots__ = ("_derivatives", "_runs", "backward_calls", "backward_plans", "draws", "graph", "sized")
 
     def __init__(self, graph: Graph, draws: bool, sized: SizedGraph | None = None) -> None:
         self.graph, self.draws, self.sized = graph, draws, sized
         self._runs: dict[Device, Callable[..., list[Any]]] = {}
         self._derivatives: dict[Any, tuple[DifferentiableGraph, tuple[int, ...], tuple[int | None, ...]]] = {}
-        self.pullbacks: dict[Any, Callable[..., Sequence[NDArray | None]] | int] = {}
+        self.backward_calls: dict[Any, int] = {}
+        self.backward_plans: dict[Any, Callable[..., Sequence[NDArray | None]]] = {}
 
     def run(self, device: Device, arrays: Sequence[Any]) -> list[Any]:
         """Results for arrays of the device, the random state last."""
@@ -324,18 +326,17 @@ class FunctionCall(StatefulCall):
     def backward(self, cotangents: Sequence[NDArray | None], wanted: Sequence[bool]) -> Sequence[NDArray | None]:
         if state.recording or suspended[0]:
             return super().backward(cotangents, wanted)
-        pullbacks, key = self.function.pullbacks, (*[c is None for c in cotangents], *wanted)
-        pull = pullbacks.get(key, 0)
-        if pull.__class__ is not int:
-            return pull(self, cotangents, wanted)  # type: ignore[operator, no-any-return]
+        function, key = self.function, (*[c is None for c in cotangents], *wanted)
+        plan = function.backward_plans.get(key)
+        if plan is not None:
+            return plan(self, cotangents, wanted)
         gradients = super().backward(cotangents, wanted)
-        if pull < _CALLS:  # type: ignore[operator]
-            pullbacks[key] = pull + 1  # type: ignore[operator]
-        elif pull == _CALLS:
-            pullbacks[key] = self._pullback(cotangents, wanted) or _CALLS + 1
+        calls = function.backward_calls[key] = function.backward_calls.get(key, 0) + 1
+        if calls > _CALLS_BEFORE_PLAN and (plan := self._backward_plan(cotangents, wanted)) is not None:
+            function.backward_plans[key] = plan
         return gradients
 
-    def _pullback(
+    def _backward_plan(
         self, cotangents: Sequence[NDArray | None], wanted: Sequence[bool]
     ) -> Callable[..., Sequence[NDArray | None]] | None:
         """What repeats the backward pass of such calls; None where it is not to be repeated as it was."""
@@ -345,7 +346,7 @@ class FunctionCall(StatefulCall):
             return None
         types = [None if c is None else t for c, t in zip(cotangents, self.types, strict=True)]
         counts = len(self.arrays), len(self.results)
-        return pullback_of(
+        return backward_plan_of(
             function.prepared(device), function.graph, (takes, gives), counts, types, StatefulCall.backward
         )
 

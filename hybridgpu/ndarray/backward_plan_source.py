@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Source of pullbacks: the lines of a Python function that repeats the backward pass of a recorded call.
+"""Source of backward plans: the lines of a Python function that repeats the backward pass of a recorded call.
 
-As for plans (plan_source.py): which arrays a derivative takes, what NumPy is to do with them and the types of its results
-are known when it is made, so nothing of that is asked at a call.
+As for plans of forward calls (plan_source.py): which arrays a derivative takes, what NumPy is to do with them and the types
+of its results are known when it is made, so nothing of that is asked at a call.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from .versions import latest
 if TYPE_CHECKING:
     from ..compiler.ir.graph import Graph
 
-__all__ = ["pullback_of"]
+__all__ = ["backward_plan_of"]
 
 
-def pullback_of(
+def backward_plan_of(
     run: Callable[..., Sequence[Any]],
     graph: Graph,
     positions: tuple[Sequence[int], Sequence[int | None]],
@@ -31,7 +31,7 @@ def pullback_of(
     cotangents: Sequence[ArrayType | None],
     general: Callable[..., Any],
 ) -> Callable[..., Sequence[NDArray | None]]:
-    """The pullback of calls of one function, on NumPy's arrays.
+    """The backward plan of calls of one function, on NumPy's arrays.
 
     Args:
         run: computes the derivative; it draws no random numbers.
@@ -49,9 +49,9 @@ def pullback_of(
     present = [(k, t) for k, t in enumerate(cotangents) if t is not None]
     where = present[0][1].ctx
     names: dict[str, Any] = {"general": general, "latest": latest, "new": object.__new__, "kind": NDArray}
-    names |= {f"c{k}": t for k, t in present}
+    names |= {f"of{k}": t for k, t in present}
     lines = [f"g{k} = cotangents[{k}]" for k, _ in present]
-    expected = " and ".join(f"g{k}._type is c{k} is types[{k}]" for k, _ in present)
+    expected = " and ".join(f"g{k}._type is of{k} is types[{k}]" for k, _ in present)
     lines += ["types = node.types", f"if not ({expected}):", "    return general(node, cotangents, wanted)"]
     lines += ["arrays, results = node.arrays, node.results"]
     for n, k in enumerate(takes):
@@ -84,4 +84,4 @@ def pullback_of(
         lines += [f"y{n}._address = None", f"y{n}._autograd = None"]
         parts.append(f"y{n}")
     lines.append(f"return [{', '.join(parts)}]")
-    return define("pull(node, cotangents, wanted)", lines, names, f"{__file__}, pullback")
+    return define("backward_plan(node, cotangents, wanted)", lines, names, f"{__file__}, backward plan")

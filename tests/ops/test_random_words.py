@@ -8,13 +8,17 @@ import pytest
 
 from hybridgpu.compiler.primitives import random
 
-#: name -> how far a call is from the one before
+#: name -> (how far a call is from the one before, how many of 200 may run Philox for 100 elements, whose tables have 40 rows)
 DISTANCES = {
-    "one loop": lambda k, rng: 1,
-    "a loop of three": lambda k, rng: 3,
-    "a loop that changes": lambda k, rng: 2 if k < 100 else 5,
-    "by chance": lambda k, rng: int(rng.integers(1, 4)),
-    "back and forth": lambda k, rng: -6 if k % 50 == 49 else 1,
+    "one draw a step": (lambda k, rng: 1, 8),
+    "three draws a step": (lambda k, rng: 3, 8),
+    "two equal ones and another": (lambda k, rng: (1, 2)[k % 2], 12),
+    "again in the backward pass": (lambda k, rng: (0, 1)[k % 2], 8),
+    "many draws a step": (lambda k, rng: 500, 8),
+    "a loop that changes": (lambda k, rng: 2 if k < 100 else 5, 12),
+    "by chance": (lambda k, rng: int(rng.integers(1, 4)), 16),
+    "far apart by chance": (lambda k, rng: int(rng.integers(1, 1 << 20)), 200),
+    "back and forth": (lambda k, rng: -6 if k % 50 == 49 else 1, 24),
 }
 
 
@@ -22,25 +26,21 @@ DISTANCES = {
 @pytest.mark.parametrize("name", DISTANCES)
 def test_words_are_those_of_each_call(name, count, monkeypatch):
     monkeypatch.setattr(random, "_calls", {})
-    rng, call, made = np.random.default_rng(count), 1000, 0
-    philox = random.philox
-
-    def counted(*given):
-        nonlocal made
-        made += 1
-        return philox(*given)
-
+    distance, most = DISTANCES[name]
+    philox, runs = random.philox, []
+    rng, call = np.random.default_rng(count), 1000
     for k in range(200):
-        call += DISTANCES[name](k, rng)
+        call += distance(k, rng)
         for stream in (0, 3):
             state = np.array([5, 6, call, 0], np.uint32)
             expected = random.words(np, state, np.arange(count, dtype=np.uint64), stream)
             with monkeypatch.context() as patch:
-                patch.setattr(random, "philox", counted)
+                patch.setattr(random, "philox", lambda *given, at=stream: runs.append(at) or philox(*given))
                 got = random._small_words(state, stream, count)
             np.testing.assert_array_equal(got, expected)
             got[...] = 0  # which is the caller's
-    assert name == "by chance" or made < 250  # of 400 calls
+    if count == 100:
+        assert runs.count(0) == runs.count(3) <= most
 
 
 def test_the_last_numbers_of_calls(monkeypatch):
@@ -55,4 +55,4 @@ def test_few_tables_are_kept(monkeypatch):
     monkeypatch.setattr(random, "_calls", {})
     for seed in range(300):
         random._small_words(np.array([seed, 0, 1, 0], np.uint32), 0, 4)
-    assert len(random._calls) <= random._SIZES
+    assert len(random._calls) <= random._MOST_TABLES

@@ -9,6 +9,7 @@ element stands for itself, so a kernel can make its bits wherever it needs them.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import gcd
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -65,49 +66,55 @@ def words(xp: Any, state: Any, i: Any, stream: int) -> Any:
     return philox(xp, (i, number, c2, c3), (k0, k1))
 
 
+_SMALL = 1 << 10  #: elements of an array up to which NumPy's calls take longer than their work
+_TABLE_WORDS = 1 << 12  #: words of small arrays that are made at once, …
+_TABLE_CALLS = 64  #: … and for how many calls at most
+_MOST_TABLES = 64  #: of sizes, streams and seeds; beyond it all are dropped
+
+
 class _Calls(NamedTuple):
-    """Small random arrays of one size, stream and seed that calls have asked for.
+    """Calls that asked for small arrays of one size, stream and seed.
 
     Attributes:
-        last: the number of the latest call.
-        step: how far it was from the one before, 0 of a first one.
-        first, table: the words of the calls first, first + step, …; None where there are none yet.
+        last: the number of the latest call that was made alone, or that the table has.
+        step: how far it was from the one before; None of a first one.
+        table: the words of calls that are ``step`` apart, a row each, of which the last one is ``last``.
     """
 
     last: int
-    step: int
-    first: int = 0
+    step: int | None = None
     table: Any = None
 
 
-_SMALL = 1 << 10  #: elements of an array for which NumPy's calls take longer than what they do
-_TABLE = 1 << 12  #: words of calls that are made at once, …
-_MOST_CALLS = 64  #: … and how many calls
-_SIZES = 64  #: tables that are kept
 _calls: dict[tuple[int, ...], _Calls] = {}
 
 
 def _small_words(state: Any, stream: int, count: int) -> Any:
-    """The words of few elements. Where calls follow each other at equal distances, such as those of the steps of a training
-    loop, the next ones are made together, since each word depends on its own numbers alone."""
+    """The words of few elements, those of coming calls beforehand: each word depends on its own numbers alone.
+
+    The calls of a loop are as far apart as there are draws in between, so the greatest common divisor of two distances is
+    taken for that of the next ones, as long as every other row of a table is likely to be asked for.
+    """
     k0, k1, call, high = state.tolist()
     key = k0, k1, high, stream, count
-    calls = _calls.get(key)
-    step = 0
-    if calls is not None:
-        if calls.table is not None:
-            row, between = divmod(call - calls.first, calls.step)
-            if not between and 0 <= row < len(calls.table):
-                return calls.table[row].copy()
-        step = call - calls.last
-        rows = min(_TABLE // max(count, 1), _MOST_CALLS)
-        if 0 < step == calls.step and call + step * rows <= 0xFFFFFFFF:
-            numbers = np.repeat(np.arange(call, call + step * rows, step, dtype=np.uint64), count)
-            i = np.tile(np.arange(count, dtype=np.uint64), rows)
-            table = philox(np, (i, stream & 0xFFFFFFFF, numbers, high), (k0, k1)).reshape(rows, count)
-            _calls[key] = _Calls(call, step, call, table)
-            return table[0].copy()
-    elif len(_calls) >= _SIZES:
+    known = _calls.get(key)
+    step = None
+    if known is not None:
+        if known.table is not None:
+            back, between = divmod(known.last - call, known.step)
+            if not between and 0 <= back < len(known.table):
+                return known.table[-1 - back].copy()
+        if call >= known.last:
+            step = call - known.last
+            rows = min(_TABLE_WORDS // max(count, 1), _TABLE_CALLS)
+            distance = gcd(step, known.step or 0) if known.step is not None else 0
+            if distance and step + known.step <= rows * distance and call + rows * distance <= _LOW:
+                numbers = np.repeat(np.arange(call, call + rows * distance, distance, dtype=np.uint64), count)
+                i = np.tile(np.arange(count, dtype=np.uint64), rows)
+                table = philox(np, (i, stream & 0xFFFFFFFF, numbers, high), (k0, k1)).reshape(rows, count)
+                _calls[key] = _Calls(call + (rows - 1) * distance, distance, table)
+                return table[0].copy()
+    elif len(_calls) >= _MOST_TABLES:
         _calls.clear()
     _calls[key] = _Calls(call, step)
     return words(np, state, np.arange(count, dtype=np.uint64), stream)

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Literal
 from ..core.dataclass import dataclass
 from ..core.dtypes import f32
 from .ir.dim_texts import report_text, with_commas
-from .ir.dims import nominal
 from .passes.materialize import SCATTERS
 
 if TYPE_CHECKING:
@@ -168,9 +167,9 @@ def _select_conv_of_gpu(node: Node, shape: ConvShape | None, most: int) -> Selec
         return Selection("library", "it multiplies nothing")
     if not node.dtype.is_float:
         return Selection("library", "no floating point numbers")
-    if nominal(shape.work) > most:
-        return Selection("library", f"{shape.work:,} multiplications, more than {most:,}")
-    return Selection("conv", f"direct kernel: {shape.work:,} multiplications, at most {most:,}")
+    if shape.work > most:  # of this size, whatever came first: bits follow from it
+        return Selection("library", f"{with_commas(shape.work)} multiplications, more than {most:,}")
+    return Selection("conv", f"direct kernel: {with_commas(shape.work)} multiplications, at most {most:,}")
 
 
 def _select_conv_of_cpu(node: Node, shape: ConvShape | None, cpu: CpuConstants) -> Selection:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 from ...base import MXNetError
 from ...core.dtypes import DType, bool_, f32
@@ -209,10 +209,10 @@ _float_unary("lgamma", _special("lgamma"), lambda b, g, y, x: g * b.digamma(x), 
 _float_unary("digamma", _special("digamma"), lambda b, g, y, x: g * b.trigamma(x), 60, "derivative of lgamma")
 
 
-def _vjp_trigamma(b: Builder, g: Node, y: Node, x: Node) -> Node:
+def _vjp_trigamma(b: Builder, g: Node, y: Node, x: Node) -> NoReturn:
     raise MXNetError(
         "Operator _backward_gammaln is non-differentiable because it didn't register FGradient attribute.\n"
-        "gamma and gammaln have a first and a second derivative: compute the third by differences of the second."
+        "gamma, gammaln and digamma lead to the second derivative of gammaln, which has none: compute it by differences."
     )
 
 

@@ -127,7 +127,7 @@ class TrainerSteps:
         programs = []
         for program, weights in self._last:
             recipe = program.spec
-            programs.append(Explanation(recipe.name, program.made.named(recipe.names(weights))))
+            programs.append(Explanation(recipe.name, program.executable.named(recipe.names(weights))))
         return StepExplanation(programs, [])
 
     # -- the next step like the last one

@@ -244,14 +244,14 @@ class CachedOp:
         return program
 
     def folded_for(
-        self, made: Compiled, inputs: Sequence[NDArray] | Mapping[int, NDArray], ctx: Context
+        self, program: Compiled, inputs: Sequence[NDArray] | Mapping[int, NDArray], ctx: Context
     ) -> Sequence[Any] | None:
-        """What ``made`` takes behind its other inputs; None if it cannot be kept: another program is needed.
+        """What ``program`` takes behind its other inputs; None if it cannot be kept: another program is needed.
 
         Args:
             inputs: the variables' arrays, at least those of the parameters.
         """
-        prelude = made.prelude
+        prelude = program.prelude
         if prelude is None:
             return ()
         key = (prelude.key, prelude.takes, ctx.device_typeid, ctx.device_id)

@@ -99,7 +99,7 @@ class Compiled:
         other = copy.copy(self)
         other.names = names
         if self.prelude is not None:
-            other.prelude = self.prelude._replace(made=self.prelude.made.named(names))
+            other.prelude = self.prelude._replace(executable=self.prelude.executable.named(names))
         return other
 
     @property

@@ -44,16 +44,16 @@ class EagerKernel:
         takes: on the host, for each result what gives (data, its memory, its address).
     """
 
-    def __init__(self, graph: Graph, made: Compiled) -> None:
-        self.graph, self._executable = graph, made
+    def __init__(self, graph: Graph, executable: Compiled) -> None:
+        self.graph, self._executable = graph, executable
         self.names: dict[str, Any] = {}
         self.lines: Callable[[str], list[str]] | None = None
         self.takes: list[Callable[[], tuple[Any, Any, int]]] = []
         self._run = self._on_device
-        program = made.program
+        program = executable.program
         if program is not None and program.target == "cpu":
-            self.takes = [shared_storage(t) for t in made.outputs]
-            bound = made.loaded.bind([])
+            self.takes = [shared_storage(t) for t in executable.outputs]
+            bound = executable.loaded.bind([])
             self._run = self._in_steps
             if bound.whole:
                 self.names, self.lines = bound.names, bound.lines

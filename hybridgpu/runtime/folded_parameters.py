@@ -28,7 +28,7 @@ __all__ = ["FoldedParameters", "Prelude"]
 class Prelude(NamedTuple):
     """The part of a program that depends on parameters alone."""
 
-    made: Compiled
+    executable: Compiled
     takes: tuple[int, ...]  #: positions of its inputs among those of the program
     key: str  #: equal for preludes that compute the same
 
@@ -90,7 +90,7 @@ class FoldedParameters:
             return self._values
 
     def _compute(self, arrays: Sequence[Any]) -> None:
-        executable, device = self._prelude.made, self._prelude.made.device
+        executable, device = self._prelude.executable, self._prelude.executable.device
         with device.current():
             refuse_first(device)
             # parameters may have been written on any stream, and the values are read on any

@@ -80,17 +80,19 @@ class UpdateProgram:
 
     Attributes:
         spec: what it does.
-        made: the program. Its inputs are the arrays of all weights, row by row, then the numbers.
+        executable: the program. Its inputs are the arrays of all weights, row by row, then the numbers.
         slots: what the numbers are.
         updated: positions of the inputs that are written.
         rest: those among them that take results of the program, in order; the others are written by kernels.
     """
 
-    def __init__(self, spec: UpdateSpec, made: Compiled, slots: Sequence[DynamicSlot], over: Mapping[int, int]) -> None:
-        self.spec, self.made, self.slots = spec, made, list(slots)
+    def __init__(
+        self, spec: UpdateSpec, executable: Compiled, slots: Sequence[DynamicSlot], over: Mapping[int, int]
+    ) -> None:
+        self.spec, self.executable, self.slots = spec, executable, list(slots)
         self.updated = sorted(over.values())
-        assert made.program is not None
-        done = {k for k, _ in made.program.input_output_aliases}
+        assert executable.program is not None
+        done = {k for k, _ in executable.program.input_output_aliases}
         self.rest = [over[k] for k in sorted(over) if k not in done]
 
 
@@ -208,7 +210,7 @@ class Update:
 
     def __init__(self, program: UpdateProgram, arrays: Sequence[NDArray]) -> None:
         self.program = program
-        executable = program.made
+        executable = program.executable
         self.device, loaded = executable.device, executable.loaded
         self._arrays = [a._data for a in arrays]
         self._updated = [self._arrays[k] for k in program.updated]
@@ -269,7 +271,7 @@ class Update:
     def _on_host(self, loaded: Any, addresses: list[int]) -> Any:
         bound = loaded.bind(addresses)
         call = bound.call
-        executable, targets = self.program.made, self._targets
+        executable, targets = self.program.executable, self._targets
         scalars = [self._host[k, :1].reshape(()) for k in range(len(self.program.slots))]
 
         def run() -> None:
@@ -284,7 +286,7 @@ class Update:
         return run
 
     def _on_device(self, addresses: list[int]) -> Any:
-        executable, device, targets = self.program.made, self.device, self._targets
+        executable, device, targets = self.program.executable, self.device, self._targets
         bound = executable.loaded.bind(tuple(addresses))
         scalars = [self._block[k, :1].reshape(()) for k in range(len(self.program.slots))]
 

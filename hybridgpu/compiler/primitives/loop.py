@@ -31,14 +31,15 @@ from ..ir.types import TensorType, joint_type, tensor_type
 __all__ = ["ROWS", "inline", "loop", "run_loop"]
 
 
-_RUNS: WeakKeyDictionary[Graph, dict[Any, Any]] = WeakKeyDictionary()  # body -> what was made of it
+_INTERPRETERS: WeakKeyDictionary[Graph, dict[Any, Any]] = WeakKeyDictionary()  #: of bodies
+_DERIVATIVES: WeakKeyDictionary[Graph, dict[Any, Any]] = WeakKeyDictionary()
 
 
 def _interpreter(body: Graph, xp: Any, wide: bool) -> Any:
     """What runs a body on arrays of ``xp``."""
     from ..reference import Interpreter
 
-    interpreters = _RUNS.setdefault(body, {})
+    interpreters = _INTERPRETERS.setdefault(body, {})
     key = (id(xp), wide)
     if key not in interpreters:
         interpreters[key] = Interpreter(BODY_PASSES["simplify"]()(body), xp, wide)
@@ -47,7 +48,7 @@ def _interpreter(body: Graph, xp: Any, wide: bool) -> Any:
 
 def _derivative(body: Graph, kept: tuple[int, ...], given: tuple[bool, ...], wanted: tuple[bool, ...]) -> Any:
     """The derivative of a step; ``kept`` are the positions of the outputs that it may read."""
-    derivatives = _RUNS.setdefault(body, {})
+    derivatives = _DERIVATIVES.setdefault(body, {})
     key = (kept, given, wanted)
     if key not in derivatives:
         derivatives[key] = BODY_PASSES["differentiate"]()(body, [body.outputs[k] for k in kept], given, wanted)

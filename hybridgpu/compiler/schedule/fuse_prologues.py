@@ -130,11 +130,13 @@ def _refusal(
             if any(index for index in g.reads[n]):
                 return "already-stored", f"{label(n)} is in memory anyway, for what follows the product"
     # what it takes to store and read back, and to compute as it is loaded
-    separate, joined = separate_launch_seconds(target), 0.0
+    separate_seconds, fused_seconds = separate_launch_seconds(target), 0.0
     dearest = _PrologueCost(0.0, "", "")
     for n in stored:
         members, read = producer.backward_slice(n)
-        separate += seconds(target, nominal(n.type.nbytes)) + _computing_seconds(members, read, nominal(n.size), target)
+        separate_seconds += seconds(target, nominal(n.type.nbytes)) + _computing_seconds(
+            members, read, nominal(n.size), target
+        )
     together: dict[Group, tuple[set[Node], set[Node]]] = {}
     for use in uses:
         members, read = producer.backward_slice(use.node)
@@ -150,10 +152,10 @@ def _refusal(
         price = _prologue_cost(producer, use, both, target)
         if price.times is None:
             return price.rule, price.reason
-        separate += seconds(target, nominal(use.node.type.nbytes))
-        joined += _computing_seconds(members, read, nominal(use.operand.size), target, price.times)
+        separate_seconds += seconds(target, nominal(use.node.type.nbytes))
+        fused_seconds += _computing_seconds(members, read, nominal(use.operand.size), target, price.times)
         dearest = max(dearest, price, key=lambda p: p.times or 0.0)
-    if joined <= separate:
+    if fused_seconds <= separate_seconds:
         return None
     if len(uses) > 1:
         return "recompute", f"{label(stored[0])} would be computed for each of {len(uses)} products"

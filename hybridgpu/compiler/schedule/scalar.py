@@ -250,10 +250,10 @@ class _Evaluator:
 
     def indirect_index(self, position: Scalar, extent: int) -> IndirectIndex:
         key = ("opaque", position, extent)
-        cached = self.interned.get(key)
-        if cached is None:
-            cached = self.interned[key] = IndirectIndex(position, 0, max(extent - 1, 0))  # type: ignore[assignment]
-        return cached  # type: ignore[return-value]
+        interned = self.interned.get(key)
+        if interned is None:
+            interned = self.interned[key] = IndirectIndex(position, 0, max(extent - 1, 0))  # type: ignore[assignment]
+        return interned  # type: ignore[return-value]
 
     def build(self, key: _Key) -> Scalar:
         node, index, conditions = key
@@ -329,10 +329,10 @@ class _Evaluator:
     # -- constructors; each kind of scalar is interned by what defines it
 
     def intern(self, key: Any, make: Callable[[], Scalar]) -> Scalar:
-        cached = self.interned.get(key)
-        if cached is None:
-            cached = self.interned[key] = self.append(make())
-        return cached
+        interned = self.interned.get(key)
+        if interned is None:
+            interned = self.interned[key] = self.append(make())
+        return interned
 
     def append(self, scalar: Scalar) -> Scalar:
         self.scalars.append(scalar)

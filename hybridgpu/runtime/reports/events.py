@@ -71,7 +71,7 @@ class CompileReport:
 
     @property
     def signatures(self) -> int:
-        """Number of programs made."""
+        """Number of programs executable."""
         return sum(e.cache != "background" for e in self.events)
 
     @property
@@ -143,7 +143,7 @@ def modules_compiled() -> int:
     return _modules[0]
 
 
-def record(event: CompileEvent, made: Compiled) -> None:
+def record(event: CompileEvent, executable: Compiled) -> None:
     """Note an event and print it as HYBRIDGPU_DEBUG asks for."""
     with _lock:
         _report.events.append(event)
@@ -157,7 +157,7 @@ def record(event: CompileEvent, made: Compiled) -> None:
         f"{event.name} {event.signature} on {event.target}: {counted(event.kernels, 'kernel')}, {source}, "
         f"{event.seconds * 1e3:.1f} ms{event.mode} ({event.reason})"
     )
-    program = made.described if level >= 2 else None
+    program = executable.described if level >= 2 else None
     if program is None:
         return
     if level >= 2:

@@ -111,10 +111,10 @@ class Explanation:
 
     captured: Sequence[str] = ()
 
-    def __init__(self, name: str, made: Any) -> None:
+    def __init__(self, name: str, executable: Any) -> None:
         self.name = name
-        self.compile_seconds: float = made.seconds
-        self.program: Program | None = made.described
+        self.compile_seconds: float = executable.seconds
+        self.program: Program | None = executable.described
         self.kernels: list[KernelReport] = []
         self.library_calls: list[LibraryCall] = []
         self.refusals: list[Refusal] = []
@@ -126,16 +126,16 @@ class Explanation:
         self.bytes_moved = self.bytes_min = self.arena_bytes = self.peak_live_bytes = self.folded_bytes = 0
         self.in_place_results = self.aliased_to_outputs = 0
         if self.program is None:
-            self._interpreted: str = made.reason
+            self._interpreted: str = executable.reason
             return
         self.target, self.numeric = self.program.target, self.program.numeric
-        self.cache_hit = made.loaded.info.compiled == 0
-        self._planned = made.cache != "disk"
-        self.compiler, self.execution_mode = made.loaded.info.detail, made.loaded.execution_mode
+        self.cache_hit = executable.loaded.info.compiled == 0
+        self._planned = executable.cache != "disk"
+        self.compiler, self.execution_mode = executable.loaded.info.detail, executable.loaded.execution_mode
         self.bytes_moved, self.bytes_min = self.program.bytes_moved, self.program.bytes_min
         self.arena_bytes, self.peak_live_bytes = self.program.arena_bytes, self.program.peak_live_bytes
         self.in_place_results, self.aliased_to_outputs = self.program.in_place_results, self.program.aliased_to_outputs
-        self._steps(self.program, made.program, made.loaded)
+        self._steps(self.program, executable.program, executable.loaded)
         self.refusals = list(self.program.refusals)
         self.folded_values, self.folded_bytes = (
             [FoldedValue(*k) for k in self.program.folded_values],

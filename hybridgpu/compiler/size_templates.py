@@ -61,7 +61,7 @@ class Template:
             if min(extents) < LEAST or not self._holds(values, extents):
                 return None
             return self._filled(values, extents)
-        except ArithmeticError:
+        except (ArithmeticError, ValueError):  # it would have been planned of these extents alone
             return None
 
     def _filled(self, values: Values, extents: Sequence[int]) -> Any:

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import zlib
+
 import numpy as np
 import pytest
 from ops.test_table import RECORDS, cases, fresh
@@ -44,8 +46,9 @@ def computed(case, kind, monkeypatch):
 @pytest.mark.parametrize("op", [op for op in RECORDS if op.eager is None], ids=lambda op: op.name)
 def test_kernels_compute_what_the_interpreter_does(op, monkeypatch):
     with mx.util.np_shape(op.name.startswith("_np")):
-        every = 1 if op.samples else 3  # of the shapes of an elementwise function, whose kernels differ little
-        for case in cases(op, ["float32"], mx.cpu())[::every]:
+        # of the shapes of an elementwise function, whose kernels differ little, not the same for all
+        first, every = (0, 1) if op.samples else (zlib.crc32(op.name.encode()) % 3, 3)
+        for case in cases(op, ["float32"], mx.cpu())[first::every]:
             try:
                 graph, draws = operator_graph(op, case.values, [a._type.tensor for a in case.arrays], True)
             except MXNetError:  # it refuses these types

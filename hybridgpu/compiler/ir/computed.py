@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import wraps
 from math import gcd
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from .dims import Constant, Dim, Form, Scope, form_of, nominal, symbolic
 
@@ -50,7 +50,7 @@ def computed(function: Callable[..., T]) -> Callable[..., T]:
         value = filled(None, *(d.value for d in dims))
         try:
             at_first = filled(None, *map(nominal, dims))
-        except (ArithmeticError, ValueError):  # nobody has asked this of the nominal extents
+        except (ArithmeticError, ValueError):  # the nominal extents may not allow it: the present ones decide
             return filled(None, *(d._plain() for d in dims))
         interned = scope.functions.setdefault((function, structure, tuple(x.form for x in dims)), filled)
         return _results(scope, scope.atom("call", (interned, *(x.form for x in dims))), value, at_first)
@@ -58,10 +58,17 @@ def computed(function: Callable[..., T]) -> Callable[..., T]:
     return compute
 
 
-class _Slot(NamedTuple):
+class _Slot:
     """The place of a Dim in arguments."""
 
-    number: int
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+    def __eq__(self, other: object) -> bool:  # to no tuple, nor to a number
+        return type(other) is _Slot and other.number == self.number
+
+    def __hash__(self) -> int:
+        return hash((_Slot, self.number))
 
 
 def _taken_out(x: Any, dims: list[Dim]) -> Any:

@@ -186,7 +186,7 @@ class Scope:
         values: dict[int, Any] = {}
 
         def of_operand(x: Any) -> Any:
-            return of_form(x) if type(x) is tuple else x
+            return of_form(x) if type(x) is tuple else x.value if type(x) is Constant else x
 
         def of_atom(number: int) -> Any:
             if number not in values:
@@ -385,7 +385,7 @@ def derived(operation: str, *operands: Any) -> Any:
     value = compute(*(x.value if type(x) is Dim else x for x in operands))
     try:
         at_first = compute(*map(nominal, operands))
-    except ArithmeticError:  # nobody has asked this of the nominal extents
+    except ArithmeticError:  # the nominal extents may not allow it: the present ones decide
         return compute(*(x._plain() if type(x) is Dim else x for x in operands))
     form = scope.atom(operation, tuple(map(_operand, operands)), _least_result(scope, operation, operands))
     return Dim(scope, form, value, at_first)

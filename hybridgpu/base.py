@@ -188,4 +188,4 @@ def fail(message: str) -> MXNetError:
 
 def is_integer(value: Any) -> bool:
     """True for Python and NumPy integers, False for bool."""
-    return isinstance(value, numbers.Integral) and not isinstance(value, (bool, np.bool_))
+    return type(value) is int or (isinstance(value, numbers.Integral) and not isinstance(value, (bool, np.bool_)))

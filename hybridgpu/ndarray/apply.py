@@ -270,11 +270,11 @@ def apply(
             _record_eager(op, values, inputs, wrapped, device)
     if noted is not None and function is not None and out is None:
         writes = op.mutates and op.writes(values, autograd_state.state.training)
-        plain = not (numbers or function.draws or writes or op.check_arrays)
-        if plain and inputs and device.xp is np:
+        plain = not (numbers or writes or (op.check_arrays and inputs))  # without arrays it checks attributes
+        if plain and device.xp is np:
 
             def general(*arrays: NDArray) -> Any:
-                return apply(op, arrays, values, None, None, kind)
+                return apply(op, arrays, values, None, where, kind)
 
             plan = plan_of(function, device, len(wrapped), where, kind or NDArray, general, (op, values))
             noted[-1] = plan, inputs, written

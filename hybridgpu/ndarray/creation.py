@@ -22,6 +22,7 @@ from ..ops import OPERATORS
 from .apply import apply
 from .dlpack import Capsule, Taken
 from .ndarray import NDArray, allocate, of_np, wrap
+from .plans import with_plans
 from .storage_types import need_dense
 
 __all__ = [
@@ -95,6 +96,7 @@ def empty(shape: Any, ctx: Context | None = None, dtype: Any = None, stype: str 
     return allocate(_extents(shape), ctx, np.float32 if dtype is None else dtype)
 
 
+@with_plans
 def zeros(
     shape: Any, ctx: Context | None = None, dtype: Any = None, stype: str | None = None, **kwargs: Any
 ) -> NDArray:
@@ -106,6 +108,7 @@ def zeros(
     )
 
 
+@with_plans
 def ones(shape: Any, ctx: Context | None = None, dtype: Any = None, **kwargs: Any) -> NDArray:
     """Ones, float32 by default."""
     return _made(
@@ -113,6 +116,7 @@ def ones(shape: Any, ctx: Context | None = None, dtype: Any = None, **kwargs: An
     )
 
 
+@with_plans
 def full(
     shape: Any, val: Any, ctx: Context | None = None, dtype: Any = np.float32, out: NDArray | None = None
 ) -> NDArray:

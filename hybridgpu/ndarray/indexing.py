@@ -20,6 +20,7 @@ from ..base import MXNetError, is_integer, numeric_types
 from ..compiler.primitives.gather import add_at
 from ..core import autograd_state
 from ..core.dtypes import holds_numbers
+from ..core.float_errors import IGNORED, ignore_errors, restore_errors
 from ..util import is_np_shape
 from .device_scope import on_its_device
 from .ndarray import NDArray, in_place_recorded, wrap
@@ -86,21 +87,22 @@ def part(x: NDArray, key: Any) -> NDArray:
         ValueError: a key of a type that cannot index.
         MXNetError: a slice that ends before it begins.
     """
+    shape = x._type.shape
+    if isinstance(key, slice) and (key.step is None or key.step == 1) and shape:
+        begin, end = check_range(key, shape[0])
+        return x._sharing(lambda data: data[begin:end])
     if isinstance(key, (bool, np.bool_)):
         key = int(key)
     if is_integer(key):
-        if not x.ndim:
+        if not shape:
             raise IndexError("scalar tensor can only accept `()` as index")
-        extent = x.shape[0]
+        extent = shape[0]
         if not -extent <= key < extent:
             raise IndexError(f"index {key} is out of bounds for axis 0 with size {extent}")
         at = int(key) % extent
-        if x.ndim == 1 and is_np_shape():
-            return x._sharing(lambda data: data[at, ...])
-        return x._sharing(lambda data: data[at] if data.ndim > 1 else data[at : at + 1])
-    if isinstance(key, slice) and (key.step is None or key.step == 1) and x.ndim:
-        begin, end = check_range(key, x.shape[0])
-        return x._sharing(lambda data: data[begin:end])
+        if len(shape) > 1:
+            return x._sharing(lambda data: data[at])
+        return x._sharing(lambda data: data[at, ...] if is_np_shape() else data[at : at + 1])
     index = _as_tuple(normalize(x, key))
     if not any(k is Ellipsis for k in index):
         index = (*index, Ellipsis)  # what would be a scalar stays in the array's memory
@@ -162,10 +164,13 @@ def set_item(x: NDArray, key: Any, value: Any) -> None:
             "operands could not be broadcast together with remapped shapes[original->remapped]: "
             f"{shape} and requested shape {target.shape}"
         )
-    with np.errstate(all="ignore"):
+    token = ignore_errors(IGNORED)
+    try:
         if isinstance(values, numeric_types) and x._data.dtype.kind in "iub":
             values = np.asarray(values).astype(x._data.dtype, casting="unsafe")
         x._data[index] = values
+    finally:
+        restore_errors(token)
     notify_write(x._data)
 
 

@@ -29,7 +29,7 @@ from ..ops.record import OPERATORS, Operator
 from . import views
 from .dlpack import exported
 from .late_bindings import late
-from .plans import ARRAY_CLASSES, arithmetic_with_plans, noting
+from .plans import ARRAY_CLASSES, arithmetic_with_plans, noting, with_plans
 from .types import ArrayType, array_type
 
 if TYPE_CHECKING:  # a stub, made from the records
@@ -308,6 +308,7 @@ class NDArray(OperatorMethods):
 
     to_dlpack_for_write = to_dlpack_for_read
 
+    @with_plans
     def astype(self, dtype: Any, copy: bool = True) -> NDArray:
         """A copy in another element type (``self`` if ``copy`` is False and the type is equal)."""
         target = dtype_of(dtype)
@@ -360,6 +361,7 @@ class NDArray(OperatorMethods):
             assign(other._data, moved)
         return other
 
+    @with_plans
     def copy(self) -> NDArray:
         """A copy on the same device."""
         op = OPERATORS["_copy"]

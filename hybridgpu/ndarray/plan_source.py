@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from ..backends.code_cache import define
 from ..compiler.reference import Interpreter
 from ..core.autograd_state import ResultInfo
+from ..core.rng import next_state
 from .interpreted import evaluation_lines
 from .plans import Plan
 from .tape import DifferentiableGraph, FunctionCall
@@ -33,22 +34,28 @@ def plan_of(
     """The plan of an operator.
 
     Args:
-        function: the operator on arrays of given types; it draws no random numbers.
+        function: the operator on arrays of given types.
         visible: results that callers see.
         kind: the class of the results.
-        general: makes the call in the usual way, recorded or not; where there is not enough memory, it tells of it.
+        general: makes the call in the usual way, recorded or not, with other random numbers; where there is not enough memory,
+            it tells of it.
         operator: (record, attributes), for the recorded call.
     """
     run: Any = function.prepared(device)
-    count, results = len(function.graph.inputs), range(len(function.graph.outputs))
+    count, results = len(function.graph.inputs) - function.draws, range(len(function.graph.outputs))
     parameters = ", ".join(f"x{k}" for k in range(count))
     types = [array_type(n.shape, n.dtype.np, ctx) for n in function.graph.outputs[:visible]]
     names = {"new": object.__new__, "kind": kind, "general": general}
     names |= {f"t{k}": t for k, t in enumerate(types)}
     compute = [f"a{k} = x{k}._data" for k in range(count)]  # once: another thread may exchange it
     addresses: list[str] = ["None"] * len(results)
-    written = evaluation_lines(run, [f"a{k}" for k in range(count)], names) if isinstance(run, Interpreter) else None
-    kernel_lines = getattr(run, "lines", None)
+    arguments = [f"a{k}" for k in range(count)]
+    if function.draws:
+        names |= {"next_state": next_state, "ctx": ctx}
+        compute.append("seed = next_state(ctx)")
+        arguments.append("seed")
+    written = evaluation_lines(run, arguments, names) if isinstance(run, Interpreter) else None
+    kernel_lines = None if function.draws else getattr(run, "lines", None)
     if written is not None:
         compute += ["token = ignore_errors(ignored)", "try:", *(f"    {line}" for line in written)]
         compute += [*_otherwise(parameters), "finally:", "    restore_errors(token)"]
@@ -62,9 +69,11 @@ def plan_of(
         compute += ["try:", *(f"    {line}" for line in launch), *_otherwise(parameters)]
     else:
         names["interpreter"] = run
-        datas = ", ".join(f"a{k}" for k in range(count))
-        compute += ["try:", f"    {''.join(f'd{k}, ' for k in results)}= interpreter({datas})", *_otherwise(parameters)]
+        targets = "".join(f"d{k}, " for k in results)
+        compute += ["try:", f"    {targets}= interpreter({', '.join(arguments)})", *_otherwise(parameters)]
     unrecorded = _define(parameters, [*compute, *_wrapping(addresses[:visible], "None")], names)
+    if not count:
+        return Plan(unrecorded, unrecorded)
     names |= {"unrecorded": unrecorded, "FunctionCall": FunctionCall, "ResultInfo": ResultInfo}
     names |= {"ctx": ctx, "function": function, "operator": operator, "types": types}
     infos = [line for k in range(count) for line in _history(k)]
@@ -76,7 +85,7 @@ def plan_of(
         "released": "False",
         "arrays": f"[{', '.join(f'a{k}' for k in range(count))}]",
         "ctx": "ctx",
-        "seed": "None",
+        "seed": "seed" if function.draws else "None",
         "writes": "()",
         "function": "function",
         "operator": "operator",

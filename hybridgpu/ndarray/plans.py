@@ -15,6 +15,7 @@ from functools import wraps
 from operator import is_
 from typing import Any, NamedTuple, TypeVar
 
+from ..context import Context, current_context
 from ..core.autograd_state import state, traces
 from ..util import _everywhere as np_everywhere
 from ..util import _flags as np_flags
@@ -40,7 +41,7 @@ suspended = [
 ]  #: [True] while the general way is observed, as by the profiler: neither plans nor backward plans run
 ARRAY_CLASSES: set[type] = set()  #: of nd and np
 #: classes of arguments that are part of a key as they are; equal ones of one class are the same
-_PLAIN = frozenset({str, int, bool, type(None)})
+_PLAIN = frozenset({str, int, bool, type, type(None), Context})
 
 
 class Plan(NamedTuple):
@@ -103,14 +104,20 @@ def with_plans(function: _Function) -> _Function:
                 arrays.append(x)
             elif kind in _PLAIN or _is_plain(x):
                 key += kind, x
+            elif kind is float:
+                key += kind, str(x)  # 0.0 or -0.0
             else:
                 return function(*args, **kwargs)
         for name, x in kwargs.items():
             kind = x.__class__
             if kind in _PLAIN or _is_plain(x):
                 key += name, kind, x
+            elif kind is float:
+                key += name, kind, str(x)
             else:
                 return function(*args, **kwargs)
+        if not arrays:
+            key.append(current_context())  # where the result lies
         whole = tuple(key)
         try:
             plan = plans[whole]

@@ -14,6 +14,7 @@ from ..ops import OPERATORS
 from ..ops.sample_like import make_samplers
 from .apply import apply, apply_function, first_target
 from .ndarray import NDArray
+from .plans import with_plans
 
 _operators = Namespace("random", apply_function, "ndarray")
 
@@ -33,7 +34,7 @@ def _call(name: str, inputs: list[Any], attributes: dict[str, Any], rest: dict[s
     return apply(op, inputs, op.parse({**attributes, **rest}), out, ctx)
 
 
-_samplers = make_samplers(NDArray, "NDArray", _call)
+_samplers = {name: with_plans(f) for name, f in make_samplers(NDArray, "NDArray", _call).items()}
 
 
 if TYPE_CHECKING:  # a stub, made from the records

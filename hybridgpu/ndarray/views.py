@@ -11,6 +11,7 @@ import numpy as np
 from ..base import MXNetError
 from ..ops.record import OPERATORS
 from .late_bindings import late
+from .plans import with_plans
 
 if TYPE_CHECKING:
     from .ndarray import NDArray
@@ -25,34 +26,39 @@ def reshape(self: NDArray, *shape: Any, **kwargs: Any) -> NDArray:
         AssertionError: no shape.
         ValueError: fewer elements than the array has.
     """
-    from ..ops.shape import infer_reshape
-
     if len(shape) == 1 and isinstance(shape[0], (tuple, list)):
         shape = tuple(shape[0])
     elif not shape:
         shape = tuple(kwargs.get("shape") or ())
         assert kwargs.get("shape") is not None, "Shape must be provided."
-    unknown = set(kwargs) - {"shape", "reverse"}
-    if unknown:
+    if kwargs and (unknown := set(kwargs) - {"shape", "reverse"}):
         raise TypeError(
             f"Got unknown keywords in reshape: {', '.join(sorted(unknown))}. Accepted keyword arguments are 'shape' and 'reverse'."
         )
     reverse = bool(kwargs.get("reverse", False))
-    if not any(d <= 0 for d in shape):
-        new = prod(shape)
-        if new < self.size:
-            raise ValueError(f"Cannot reshape array of size {self.size} into shape {tuple(shape)}")
-        if new > self.size:
+    own = self._type.shape
+    if all(d > 0 for d in shape):
+        target: Any = tuple(shape)
+        size, new = prod(own), prod(shape)
+        if new < size:
+            raise ValueError(f"Cannot reshape array of size {size} into shape {target}")
+        if new > size:
             raise MXNetError(
-                f"target shape size is larger than the current shape: {tuple(shape)} has {new} elements, the array {self.size}"
+                f"target shape size is larger than the current shape: {target} has {new} elements, the array {size}"
             )
+    else:
+        target = None
     if late.tracked((self,)):
         op = OPERATORS["Reshape"]
         return late.apply(op, (self,), op.parse({"shape": tuple(shape), "reverse": reverse}))  # type: ignore[no-any-return]
-    target = infer_reshape(self.shape, shape, reverse)
+    if target is None:
+        from ..ops.shape import infer_reshape  # loaded with the first code
+
+        target = infer_reshape(own, shape, reverse)
     return self._sharing(lambda data: data.reshape(target))
 
 
+@with_plans
 def flatten(self: NDArray, inplace: bool = False) -> NDArray:
     """All axes but the first as one; with ``inplace`` in the same memory."""
     if inplace:
@@ -60,6 +66,7 @@ def flatten(self: NDArray, inplace: bool = False) -> NDArray:
     return _operator(self, "Flatten")
 
 
+@with_plans
 def expand_dims(self: NDArray, axis: int, inplace: bool = False) -> NDArray:
     """A new axis of extent 1 before ``axis``; with ``inplace`` in the same memory."""
     if inplace:
@@ -69,6 +76,7 @@ def expand_dims(self: NDArray, axis: int, inplace: bool = False) -> NDArray:
     return _operator(self, "expand_dims", axis=axis)
 
 
+@with_plans
 def squeeze(self: NDArray, axis: Any = None, inplace: bool = False) -> NDArray:
     """Without axes of extent 1, all or those given; with ``inplace`` in the same memory.
 
@@ -94,6 +102,7 @@ def _operator(self: NDArray, name: str, **attributes: Any) -> NDArray:
     return late.apply(op, (self,), op.parse(attributes))  # type: ignore[no-any-return]
 
 
+@with_plans
 def broadcast_to(self: NDArray, shape: Any) -> NDArray:
     """Repeat axes of extent 1, and new leading axes, up to ``shape``.
 

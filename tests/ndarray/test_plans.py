@@ -10,6 +10,7 @@ import pytest
 import hybridgpu as mx
 from hybridgpu import autograd, nd
 from hybridgpu.ndarray import apply as eager
+from hybridgpu.ndarray import creation, random
 from hybridgpu.ndarray.late_bindings import late
 from hybridgpu.ndarray.plans import forget_plans
 
@@ -31,8 +32,8 @@ def applied(monkeypatch):
         names.append(op.name)
         return whole(op, *args, **kwargs)
 
-    monkeypatch.setattr(eager, "apply", apply)
-    monkeypatch.setattr(late, "apply", apply)
+    for module in (eager, late, creation, random):
+        monkeypatch.setattr(module, "apply", apply)
     return names
 
 
@@ -97,11 +98,69 @@ def test_plans_are_used(applied):
     assert len([n for n in applied if n in ("_mul_scalar", "broadcast_add", "sigmoid")]) == 3
 
 
+#: which repeat themselves without being looked up
+REPEATED = {
+    "a copy": lambda x: x.copy(),
+    "another type": lambda x: x.astype("float64"),
+    "another type of NumPy": lambda x: x.astype(np.int32),
+    "a new axis": lambda x: x.expand_dims(0),
+    "flat": lambda x: x.flatten(),
+    "without an axis": lambda x: x.squeeze(axis=0),
+    "repeated": lambda x: x.broadcast_to((2, 3)),
+    "zeros": lambda x: nd.zeros((2, 3)),
+    "ones of a type, somewhere": lambda x: nd.ones((2, 3), mx.cpu(1), dtype="int32"),
+    "one number": lambda x: nd.full((2, 3), 0.5),
+    "Dropout": lambda x: nd.Dropout(x, p=0.5, mode="always"),
+    "uniform": lambda x: nd.random.uniform(0.0, 2.0, shape=(3, 2)),
+    "normal": lambda x: nd.random.normal(shape=(5,), ctx=mx.cpu(1)),
+    "whole numbers": lambda x: nd.random.randint(0, 9, shape=(4,)),
+}
+
+
+@pytest.mark.parametrize("name", REPEATED)
+def test_repeated_calls_are_not_looked_up(name, applied):
+    call, x = REPEATED[name], nd.array(A)
+    results = []
+    for forget in (True, False):
+        mx.random.seed(3)
+        for _ in range(3):
+            if forget:
+                forget_plans()
+            result = call(x)
+            results.append((result._type, result.asnumpy().tolist()))
+            result[:] = 7  # the caller's
+        assert len(applied) == 3
+    assert results[:3] == results[3:]
+
+
+def test_the_current_context_is_part_of_the_key():
+    contexts = [mx.cpu(k) for k in (0, 1, 0, 1)]
+    for ctx in contexts:
+        with ctx:
+            assert nd.zeros((2,)).context == ctx == nd.random.uniform(shape=(2,)).context
+
+
+@pytest.mark.parametrize("call", [lambda x: nd.Dropout(x, p=0.5), lambda x: nd.LeakyReLU(-x, act_type="rrelu")[0]])
+def test_gradients_of_random_calls_are_of_the_same_numbers(call):
+    x = nd.ones((1, 50))
+    x.attach_grad()
+    drawn = []
+    for _ in range(3):
+        with autograd.record():
+            y = call(x)
+        y.backward()
+        np.testing.assert_array_equal(x.grad.asnumpy(), y.asnumpy())  # slopes of ones
+        drawn.append(y.asnumpy())
+    assert (drawn[1] != drawn[2]).any()
+
+
 def test_equal_attributes_of_other_classes_are_apart():
     x = nd.array([-1.0, 1.0])
     results = [(x * v).asnumpy() for v in (0.0, -0.0, 0.0, -0.0)]
     assert np.signbit(results[0]).tolist() == [True, False] == np.signbit(results[2]).tolist()
     assert np.signbit(results[1]).tolist() == [False, True] == np.signbit(results[3]).tolist()
+    values = [nd.full((1,), v).asnumpy() for v in (0.0, -0.0, 0.0, -0.0)]
+    assert np.signbit(values).ravel().tolist() == [False, True, False, True]
     y = nd.array(A)
     assert nd.sum(y, axis=1, keepdims=True).shape == (1, 1)
     assert nd.sum(y, axis=1, keepdims=False).shape == (1,)

@@ -30,9 +30,9 @@ class Accuracy(PerArray):
     def _hg_count(self, label: NDArray, pred: NDArray) -> tuple[Any, Any]:
         if pred.shape != label.shape:
             pred = ndarray.argmax(pred, axis=self.axis)
-        ours, theirs = (x.asnumpy().astype("int32").ravel() for x in (label, pred))
-        check_label_shapes(ours, theirs)
-        return (ours == theirs).sum(), len(theirs)
+        actual, predicted = (x.asnumpy().astype("int32").ravel() for x in (label, pred))
+        check_label_shapes(actual, predicted)
+        return (actual == predicted).sum(), len(predicted)
 
 
 @register
@@ -181,14 +181,14 @@ class PCC(EvalMetric):
     def update(self, labels: Any, preds: Any) -> None:
         labels, preds = check_label_shapes(labels, preds, True)
         for label, pred in zip(labels, preds, strict=True):
-            ours, theirs = label.asnumpy().astype("int32"), pred.asnumpy()
-            theirs = theirs.argmax(axis=1) if theirs.shape != ours.shape else theirs.astype("int32")
-            more = max(int(theirs.max()), int(ours.max())) + 1 - self.k
+            actual, predicted = label.asnumpy().astype("int32"), pred.asnumpy()
+            predicted = predicted.argmax(axis=1) if predicted.shape != actual.shape else predicted.astype("int32")
+            more = max(int(predicted.max()), int(actual.max())) + 1 - self.k
             if more > 0:
                 self.lcm, self.gcm = (numpy.pad(m, ((0, more), (0, more))) for m in (self.lcm, self.gcm))
                 self.k += more
             for counts in (self.lcm, self.gcm):
-                numpy.add.at(counts, (theirs.ravel(), ours.ravel()), 1)
+                numpy.add.at(counts, (predicted.ravel(), actual.ravel()), 1)
         self.num_inst += 1
         self.global_num_inst += 1
 

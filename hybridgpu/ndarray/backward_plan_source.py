@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..backends.code_cache import define
 from ..compiler.reference import Interpreter
-from .interpreted import evaluation_lines
+from .interpreted import evaluation_lines, without_float_errors
 from .ndarray import NDArray
 from .types import ArrayType, array_type
 from .versions import latest
@@ -64,15 +64,13 @@ def backward_plan_of(
         lines.append(f"a{n} = {value}")
     arguments = [f"a{n}" for n in range(len(takes))]
     written = evaluation_lines(run, arguments, names) if isinstance(run, Interpreter) else None
-    if written is None:
+    otherwise = ["except Exception:", "    return general(node, cotangents, wanted)"]
+    if written is not None:
+        lines += without_float_errors(written, otherwise)
+    else:
         names["run"] = run
         targets = "".join(f"d{k}, " for k in range(len(graph.outputs)))
-        lines += ["try:", f"    {targets}= run({', '.join(arguments)})"]
-    else:
-        lines += ["token = ignore_errors(ignored)", "try:", *(f"    {line}" for line in written)]
-    lines += ["except Exception:", "    return general(node, cotangents, wanted)"]
-    if written is not None:
-        lines += ["finally:", "    restore_errors(token)"]
+        lines += ["try:", f"    {targets}= run({', '.join(arguments)})", *otherwise]
     parts = []
     for n, result in enumerate(gives):
         if result is None:

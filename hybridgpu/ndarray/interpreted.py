@@ -13,7 +13,7 @@ from ..core.float_errors import IGNORED, ignore_errors, restore_errors
 if TYPE_CHECKING:
     from ..compiler.ir.graph import Graph
 
-__all__ = ["InterpretedGraph", "evaluation_lines"]
+__all__ = ["InterpretedGraph", "evaluation_lines", "without_float_errors"]
 
 _CALLS = 2  #: before Python is written, which takes as long as some calls
 
@@ -40,17 +40,26 @@ class InterpretedGraph(Interpreter):
         if lines is None:
             return None
         results = ", ".join(f"d{k}" for k in range(len(self.graph.outputs)))
-        body = ["token = ignore_errors(ignored)", "try:", *(f"    {line}" for line in lines)]
-        body += [f"    return [{results}]", "finally:", "    restore_errors(token)"]
+        body = without_float_errors([*lines, f"return [{results}]"])
         return define(f"call({', '.join(arguments)})", body, names, f"{__file__}, interpreted graph")
 
 
 def evaluation_lines(graph: Interpreter, arguments: Sequence[str], names: dict[str, Any]) -> list[str] | None:
-    """Lines that give results d0, d1 … of arrays, to be run while floating point errors are ignored; None where a graph
-    is not written. What they name, and what ignores errors, is added to ``names``."""
+    """Lines that give results d0, d1 … of arrays, for :func:`without_float_errors`; None where a graph is not written. What
+    both name is added to ``names``."""
     written = graph.written(arguments)
     if written is None:
         return None
     names |= written.names
     names |= {"ignore_errors": ignore_errors, "restore_errors": restore_errors, "ignored": IGNORED}
     return [*written.lines, *(f"d{k} = {result}" for k, result in enumerate(written.results))]
+
+
+def without_float_errors(lines: Sequence[str], handlers: Sequence[str] = ()) -> list[str]:
+    """Lines that run others while floating-point errors are ignored.
+
+    Args:
+        handlers: lines of ``except`` clauses.
+    """
+    body = [f"    {line}" for line in lines]
+    return ["token = ignore_errors(ignored)", "try:", *body, *handlers, "finally:", "    restore_errors(token)"]

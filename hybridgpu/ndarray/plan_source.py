@@ -14,7 +14,7 @@ from ..backends.code_cache import define
 from ..compiler.reference import Interpreter
 from ..core.autograd_state import ResultInfo
 from ..core.rng import next_state
-from .interpreted import evaluation_lines
+from .interpreted import evaluation_lines, without_float_errors
 from .plans import Plan
 from .tape import DifferentiableGraph, FunctionCall
 from .types import array_type
@@ -57,8 +57,7 @@ def plan_of(
     written = evaluation_lines(run, arguments, names) if isinstance(run, Interpreter) else None
     kernel_lines = None if function.draws else getattr(run, "lines", None)
     if written is not None:
-        compute += ["token = ignore_errors(ignored)", "try:", *(f"    {line}" for line in written)]
-        compute += [*_otherwise(parameters), "finally:", "    restore_errors(token)"]
+        compute += without_float_errors(written, _otherwise(parameters))
     elif kernel_lines is not None:
         names |= run.names | {"address_of": _address_of}
         names |= {f"take{k}": take for k, take in enumerate(run.takes)}

@@ -67,8 +67,8 @@ def multi_adamw_update(
 ) -> Any:
     """``adamw_update`` of many weights, with rates, decays and factors of their own."""
     inputs = [*_interleaved(weights, grads, mean, var), _factor(rescale_grad, weights[0])]
-    attrs = {"lrs": lrs, "wds": wds, "etas": etas, "num_weights": size or len(weights), **attributes}
-    return _run("_multi_adamw_update", inputs, attrs, out)
+    attributes |= {"lrs": lrs, "wds": wds, "etas": etas, "num_weights": size or len(weights)}
+    return _run("_multi_adamw_update", inputs, attributes, out)
 
 
 def multi_mp_adamw_update(
@@ -87,8 +87,8 @@ def multi_mp_adamw_update(
 ) -> Any:
     """``mp_adamw_update`` of many weights."""
     inputs = [*_interleaved(weights, grads, mean, var, weights32), _factor(rescale_grad, weights[0])]
-    attrs = {"lrs": lrs, "wds": wds, "etas": etas, "num_weights": size or len(weights), **attributes}
-    return _run("_multi_mp_adamw_update", inputs, attrs, out)
+    attributes |= {"lrs": lrs, "wds": wds, "etas": etas, "num_weights": size or len(weights)}
+    return _run("_multi_mp_adamw_update", inputs, attributes, out)
 
 
 def multi_lamb_update(
@@ -111,8 +111,13 @@ def multi_lamb_update(
         out: arrays that receive the new weights.
         attributes: beta1, beta2, epsilon, rescale_grad, lower_bound, upper_bound, clip_gradient, bias_correction.
     """
-    attrs = {"learning_rates": lrs, "wds": wds, "step_count": step_count, "num_tensors": num_tensors or len(weights)}
-    return _run("_multi_lamb_update", _interleaved(weights, grads, mean, var), {**attrs, **attributes}, out)
+    attributes |= {
+        "learning_rates": lrs,
+        "wds": wds,
+        "step_count": step_count,
+        "num_tensors": num_tensors or len(weights),
+    }
+    return _run("_multi_lamb_update", _interleaved(weights, grads, mean, var), attributes, out)
 
 
 def multi_mp_lamb_update(
@@ -129,6 +134,11 @@ def multi_mp_lamb_update(
     **attributes: Any,
 ) -> Any:
     """``multi_lamb_update`` of ``weights32``, float copies of the weights."""
-    attrs = {"learning_rates": lrs, "wds": wds, "step_count": step_count, "num_tensors": num_tensors or len(weights)}
+    attributes |= {
+        "learning_rates": lrs,
+        "wds": wds,
+        "step_count": step_count,
+        "num_tensors": num_tensors or len(weights),
+    }
     inputs = _interleaved(weights, grads, mean, var, weights32)
-    return _run("_multi_mp_lamb_update", inputs, {**attrs, **attributes}, out)
+    return _run("_multi_mp_lamb_update", inputs, attributes, out)

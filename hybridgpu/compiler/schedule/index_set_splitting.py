@@ -109,10 +109,8 @@ def _known_value(predicate: Scalar, test: Callable[[Condition], Condition], var:
     """What a predicate is wherever ``test`` gives the conditions, if it is the same."""
     if predicate.op != "predicate" or var not in predicate.vars:
         return None
-    if any(
-        _indirect_positions(c.expr) for c in predicate.conditions
-    ):  # read at run time, by scalars not yet restricted
-        return None
+    if any(_indirect_positions(c.expr) for c in predicate.conditions):
+        return None  # known at run time, to scalars that are not restricted yet
     conditions = _tested(predicate, test)
     if any(c.never for c in conditions):
         return False

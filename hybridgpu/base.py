@@ -17,6 +17,7 @@ import numpy as np
 __all__ = [
     "MXNetError",
     "NotImplementedForSymbol",
+    "OperandError",
     "ParameterError",
     "fail",
     "integer_types",
@@ -162,6 +163,10 @@ class NotImplementedForSymbol(MXNetError, NotImplementedError):
 
 class ParameterError(MXNetError, ValueError):
     """A parameter, such as a standard deviation below 0, for which MXNet raises ValueError and not an error of its own."""
+
+
+class OperandError(AssertionError, TypeError):
+    """An operand that is neither an array nor a Symbol: MXNet's functions raise AssertionError, its operators TypeError."""
 
 
 class NotSupportedForSparseNDArray(MXNetError):

@@ -15,7 +15,7 @@ import numpy as np
 from ..backends.device_errors import HostMemoryError, call_with_retry
 from ..backends.devices import Device, device_of
 from ..backends.write_tracking import assign
-from ..base import MXNetError, ParameterError
+from ..base import MXNetError, OperandError, ParameterError
 from ..compiler.ir.graph import RANDOM_STATE, Graph, Provenance
 from ..compiler.ir.types import TensorType
 from ..compiler.primitives import builder
@@ -77,13 +77,13 @@ def apply_function(op: Operator, spelled: str, call: Bound) -> Any:
     if op.variadic:
         for x in inputs:
             if not isinstance(x, NDArray):
-                raise AssertionError(
+                raise OperandError(
                     f"Positional arguments must have NDArray type, but got {x}{in_array_code(x, spelled)}"
                 )
     else:
         for n, x in zip(op.inputs, inputs, strict=True):
             if x is not None and not isinstance(x, NDArray):
-                raise AssertionError(f"Argument {n} must have NDArray type, but got {x}{in_array_code(x, spelled)}")
+                raise OperandError(f"Argument {n} must have NDArray type, but got {x}{in_array_code(x, spelled)}")
         inputs = [x for x in inputs if x is not None]
     check_kind(op, spelled, inputs, call.out, kind)
     values = op.parse(call.attributes)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ..base import OperandError
 from ..frontend.namespaces import Namespace, sampler_lookup
 from ..hints.tracing import in_array_code
 from ..ops import OPERATORS
@@ -25,7 +26,7 @@ def _call(name: str, inputs: list[Any], attributes: dict[str, Any], rest: dict[s
     op = OPERATORS[name]
     for n, x in zip(op.inputs, inputs, strict=True):
         if not isinstance(x, NDArray):
-            raise AssertionError(f"Argument {n} must have NDArray type, but got {x}{in_array_code(x)}")
+            raise OperandError(f"Argument {n} must have NDArray type, but got {x}{in_array_code(x)}")
     target = first_target(out)
     if not inputs and target is not None:
         attributes.setdefault("dtype", target.dtype)

@@ -8,7 +8,7 @@ from typing import Any
 
 from .. import attribute
 from .. import name as names
-from ..base import MXNetError
+from ..base import MXNetError, OperandError
 from ..core.source_location import current_block, user_line
 from ..hints.tracing import in_graph
 from ..ops import OPERATORS
@@ -72,11 +72,11 @@ def apply_symbol(op: Operator, spelled: str, call: Bound) -> Symbol:
     if op.variadic:
         for x in call.inputs:
             if not isinstance(x, Symbol) and not (x is None and op.binder is not None):
-                raise AssertionError(f"Positional arguments must be Symbol instances, but got {x}{in_graph(x)}")
+                raise OperandError(f"Positional arguments must be Symbol instances, but got {x}{in_graph(x)}")
     else:
         for n, x in zip(op.inputs, call.inputs, strict=True):
             if x is not None and not isinstance(x, Symbol):
-                raise AssertionError(f"Argument {n} must be Symbol instances, but got {x}{in_graph(x)}")
+                raise OperandError(f"Argument {n} must be Symbol instances, but got {x}{in_graph(x)}")
     if "ctx" in attributes and "ctx" not in op.params:
         attributes.pop("ctx")  # nodes run where their inputs are
     kind: Any = late._Symbol if spelled.startswith("_np") else None

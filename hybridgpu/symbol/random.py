@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ..base import OperandError
 from ..frontend.namespaces import Namespace, sampler_lookup
 from ..hints.tracing import in_graph
 from ..ops import OPERATORS
@@ -25,7 +26,7 @@ def _call(name: str, inputs: list[Any], attributes: dict[str, Any], rest: dict[s
         rest = {k: v for k, v in rest.items() if not isinstance(v, Symbol)}
     for n, x in zip(op.inputs, inputs, strict=True):
         if not isinstance(x, Symbol):
-            raise AssertionError(f"Argument {n} must be Symbol instances, but got {x}{in_graph(x)}")
+            raise OperandError(f"Argument {n} must be Symbol instances, but got {x}{in_graph(x)}")
     return make_node(op, name, inputs, {**attributes, **rest}, node, attr)
 
 

@@ -5,6 +5,7 @@ import inspect
 import subprocess
 import sys
 
+import numpy as onp
 import pytest
 
 import hybridgpu as mx
@@ -81,6 +82,43 @@ def test_legacy_and_np_arrays_do_not_mix(a):
             call()
     with pytest.raises(AssertionError, match="Argument a must have NDArray type, but got "):
         np.sum([1, 2])
+
+
+NUMPY = "type <class 'numpy.ndarray'> not supported\n"
+NO_ARRAY = "Argument {} must have NDArray type, but got "
+
+
+@pytest.mark.parametrize(
+    ("code", "text"),
+    [
+        *((code.format(op), NUMPY) for op in "+ - * / % ** & | ^ == <".split() for code in ("a {} o", "o {} a")),
+        *((f"o {op} a", NUMPY) for op in ("+=", "-=", "*=", "/=")),
+        *((f"a {op} o", NUMPY) for op in ("+=", "-=", "*=", "/=")),
+        ("onp.subtract(o, a)", NUMPY),
+        ("np.maximum(o, a)", NUMPY),
+        ("np.where(a, a, o)", NUMPY),
+        ("np.where(a, o, a)", NUMPY),
+        ("np.where(a, o, 1)", NUMPY),
+        ("np.exp(o)", NUMPY),
+        ("a @ o", NO_ARRAY.format("b")),
+        ("o @ a", NO_ARRAY.format("a")),
+        ("np.dot(a, o)", NO_ARRAY.format("b")),
+        ("np.dot(o, a)", NO_ARRAY.format("a")),
+        ("onp.dot(a, o)", NO_ARRAY.format("b")),
+        ("a.dot(o)", NO_ARRAY.format("b")),
+        ("np.sum(o)", NO_ARRAY.format("a")),
+        ("np.concatenate([a, o])", "Positional arguments must have NDArray type, but got "),
+        ("npx.relu(o)", NO_ARRAY.format("data")),
+    ],
+)
+def test_arrays_of_numpy_are_refused_alike(code, text):
+    """With a TypeError that names them, whichever side they are on; MXNet's functions raise AssertionError, which it is, too."""
+    scope = {"np": np, "npx": npx, "onp": onp, "a": np.ones((2, 2)), "o": onp.ones((2, 2), "float32")}
+    with pytest.raises(TypeError) as error:
+        exec(code, scope)
+    assert str(error.value).startswith(text)
+    assert isinstance(error.value, AssertionError) == text.startswith(("Argument", "Positional"))
+    assert "Make it an array first: mx.np.array(values, dtype=values.dtype). (" in str(error.value)
 
 
 def test_both_kinds_share_memory_and_history():

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ...base import OperandError
 from ...context import Context
 from ...core import autograd_state
 from ...hints.tracing import in_array_code
@@ -97,7 +98,7 @@ class ArrayApplication(Application):
         """The operands that are there.
 
         Raises:
-            AssertionError: one is no array.
+            OperandError: one is no array.
             TypeError: one is a legacy array.
         """
         for k, x in enumerate(inputs):
@@ -105,7 +106,7 @@ class ArrayApplication(Application):
                 what = "Positional arguments" if op.variadic else f"Argument {op.inputs[k]}"
                 module = "npx" if operator.startswith("_npx_") else "np"
                 instead = in_array_code(x, short_name(operator), module)
-                raise AssertionError(f"{what} must have NDArray type, but got {x}{instead}")
+                raise OperandError(f"{what} must have NDArray type, but got {x}{instead}")
         arrays = [x for x in inputs if x is not None]
         check_kind(op, operator, arrays, None, self.array)
         return arrays

@@ -27,12 +27,15 @@ __all__ = ["array_function", "array_ufunc", "on_host"]
 def array_function(
     x: ndarray, function: Any, types: Iterable[type], args: Sequence[Any], kwargs: dict[str, Any]
 ) -> Any:
-    """A function of NumPy that was called with np arrays; NotImplemented where other libraries' arrays are among them."""
+    """A function of NumPy that was called with np arrays; NotImplemented where other libraries' arrays are among them.
+
+    NumPy's own arrays go to the definition, which refuses them as it does where it is called itself.
+    """
     name = _name(function)
     definition = NP.get(name)
     if definition is None or is_on_host(definition):
         return on_host(function, args, kwargs)
-    if not all(issubclass(t, ndarray) for t in types):
+    if not all(t is np.ndarray or issubclass(t, ndarray) for t in types):
         return on_host(function, args, kwargs) if falls_back(definition) else NotImplemented
     try:
         return definition(x._F, *args, **kwargs)

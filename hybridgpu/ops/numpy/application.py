@@ -256,13 +256,13 @@ def numpy_operand(operator: str) -> TypeError:
 
 
 def not_supported(F: Application, operand: Any, *others: Any) -> TypeError:
-    """The error for operands that are neither arrays nor numbers: names the first, and says what to write for what is wrong."""
+    """The error for operands of which one is neither an array nor a number: names that one, and says what to write instead."""
     from ...hints.tracing import in_array_code, in_graph
 
     operands = (operand, *others)
     wrong = next((x for x in operands if not isinstance(x, (F.array, *numeric_types))), operand)
     instead = in_graph(wrong) if F.symbolic else in_array_code(wrong, module="np")
-    return TypeError(f"type {type(operand)} not supported{instead}")
+    return TypeError(f"type {type(wrong)} not supported{instead}")
 
 
 def legacy_operand(operator: str, spelled: str, written: bool = False) -> TypeError:

@@ -188,8 +188,12 @@ def where(F: Any, condition: Any, x: Any = None, y: Any = None) -> Any:
         return F.invoke("_npi_where_scalar2", (condition,), {"x": float(x), "y": float(y)})
     if F.is_array(x) and F.is_array(y):
         return F.invoke("_npi_where", (condition, x, y))
+    try:
+        scalar = float(x if F.is_array(y) else y)
+    except TypeError:
+        raise not_supported(F, x, y) from None
+    if not (F.is_array(x) or F.is_array(y)):
+        raise not_supported(F, x, y)
     if F.is_array(y):
-        return F.invoke("_npi_where_lscalar", (condition, y), {"scalar": float(x)})
-    if F.is_array(x):
-        return F.invoke("_npi_where_rscalar", (condition, x), {"scalar": float(y)})
-    raise TypeError(f"type {type(x)} and {type(y)} not supported")
+        return F.invoke("_npi_where_lscalar", (condition, y), {"scalar": scalar})
+    return F.invoke("_npi_where_rscalar", (condition, x), {"scalar": scalar})

@@ -8,6 +8,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from ...base import OperandError
 from ...context import current_context
 from ...hints.tracing import in_graph
 from ...ops.functions import registered, spelled_hint
@@ -41,7 +42,7 @@ class SymbolApplication(Application):
         for k, x in enumerate(inputs):
             if x is not None and not isinstance(x, Symbol):
                 what = "Positional arguments" if op.variadic else f"Argument {op.inputs[k]}"
-                raise AssertionError(f"{what} must be Symbol instances, but got {x}{in_graph(x)}")
+                raise OperandError(f"{what} must be Symbol instances, but got {x}{in_graph(x)}")
         check_kind(op, operator, inputs, self.array)
         node_attributes = {k: v for k, v in (attributes or {}).items() if not (k == "dtype" and v is None)}
         if "ctx" in op.params:  # of the file only: nodes run where their graph does

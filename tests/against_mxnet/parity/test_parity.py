@@ -20,6 +20,7 @@ MORE = "says more"
 RUBBISH = "MXNet goes on and returns what happens to be in memory"
 NO_NP = "MXNet has no np version of it, and raises"
 OTHER_WORDS = "the same class of error; MXNet refuses one operand earlier"
+OF_NP = "MXNet names the operand that it takes"
 UNPRINTED = "MXNet also prints the arguments; here the error says everything"
 
 #: script -> line -> (what hybridgpu says, why it does not say what MXNet says)
@@ -107,6 +108,9 @@ DIFFERENCES: dict[str, dict[str, tuple[str, str]]] = {
             "tuple[True, float32[2, 3] ['[[0. 1. 2.]', ' [3. 4. 5.]]']]",
             "MXNet writes the product while it still reads the operand",
         ),
+        "np.array([1.0, 2.0, 3.0]) + a": ("TypeError: type <class 'numpy.ndarray'> not supported", OF_NP),
+        "nd.ones((3,)) - a": ("TypeError: type <class 'NDArray'> not supported", OF_NP),
+        "np.subtract(nd.ones((3,)), a)": ("TypeError: type <class 'NDArray'> not supported", OF_NP),
     },
     "numpy_indexing": {
         "x[0, 5]": ("IndexError: index 5 is out of bounds for axis 1 with size 3", "MXNet names the wrong axis"),
@@ -279,15 +283,20 @@ DIFFERENCES: dict[str, dict[str, tuple[str, str]]] = {
             NO_NP,
         ),
         "w = mx.np.ones((2,)); u(0, mx.np.ones((2,)), w)": ("ok", "optimizers take arrays of either kind"),
+        "gluon.loss.L2Loss()(anp.ones((2, 3)), nd.zeros((2, 3)))": (
+            "TypeError: type <class 'NDArray'> not supported",
+            OF_NP,
+        ),
     },
 }
 
 
 def normal(text: str) -> str:
-    """Without what depends on the version of Python."""
+    """Without what depends on the version of Python, and with names of MXNet's classes for those below them."""
     text = text.replace("must be a string or a real number", "must be a string or a number")
     text = text.replace("bytes-like object or a real number", "bytes-like object or a number")
     text = text.replace("TypeError: Block.__call__()", "TypeError: __call__()")
+    text = text.replace("OperandError: ", "AssertionError: ")  # which is one
     return text
 
 

@@ -137,7 +137,9 @@ class Functions(PackageModule):
         own = getattr(home, name, None) if self._table == "NP" and not symbolic else None
         if not callable(own) or isinstance(own, type):
             return ""
-        what = "draws numbers that NumPy's seed decides" if path.startswith("random.") else "takes arrays of np"
+        what = "draws numbers that NumPy's seed decides"
+        if not path.startswith("random."):
+            what = "takes arrays of np where nothing is traced or recorded"
         return located_hint(f"Write numpy.{path}(...): NumPy's function {what}. MXNet's np does not have it.")
 
     def _names(self) -> list[str]:

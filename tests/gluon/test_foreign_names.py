@@ -112,10 +112,22 @@ WRITTEN = {
         "Write npx.leaky_relu(x, act_type='gelu'). (",
     ),
     "what NumPy has and np lacks": (
-        lambda: mx.np.cross,
+        lambda: mx.np.gradient,
         AttributeError,
-        "module 'hybridgpu.numpy' has no attribute 'cross'",
-        "Write numpy.cross(...): NumPy's function takes arrays of np. MXNet's np does not have it. (",
+        "module 'hybridgpu.numpy' has no attribute 'gradient'",
+        "Write numpy.gradient(...): NumPy's function takes arrays of np where nothing is traced or recorded. MXNet's np does not",
+    ),
+    "what functions of np make up": (
+        lambda: mx.np.median,
+        AttributeError,
+        "module 'hybridgpu.numpy' has no attribute 'median'",
+        "Write np.percentile(x, 50, axis). (",
+    ),
+    "the same of Symbols": (
+        lambda: mx.sym.np.median,
+        AttributeError,
+        "module 'hybridgpu.symbol.numpy' has no attribute 'median'",
+        "Write sym.np.percentile(x, 50, axis). (",
     ),
     "a distribution that NumPy has": (
         lambda: mx.np.random.zipf(2),

@@ -21,7 +21,7 @@ from ..ndarray.serialization import write_arrays
 from ..symbol import Symbol
 from ..util import _flags as np_flags
 from .block_scope import BlockScope
-from .forward import attribute_changed, trace_again
+from .forward import attribute_changed, trace_again, under_mxnets_name
 from .parameter import Parameter, ParameterDict
 from .parameter.dictionary import shown_names
 from .parameter.parameter import take_together
@@ -75,6 +75,9 @@ def indent(s_: str, numSpaces: int) -> str:
 
 class Block:
     """A layer or model. Subclasses make children in ``__init__`` and define ``forward``.
+
+    Children and parameters are attributes. Parameters come from ``self.params.get(name, ...)``, or are made by
+    ``gluon.Parameter(...)``, as in MXNet 2: the block then names them by its prefix and the attribute.
 
     Args:
         prefix: of the names of its parameters; by default the class name and a number.
@@ -134,6 +137,8 @@ class Block:
                 f"Overriding Parameter attribute {name} is not allowed. If you want to share parameters between blocks, "
                 "please set 'params' at Block construction instead."
             )
+            if not under_mxnets_name():  # where such a parameter is the program's to initialize, as in 1.9.1
+                value = self._params._hg_adopt(name, value)
             self._reg_params[name] = value
         super().__setattr__(name, value)
         if "_hg_readers" in self.__dict__:

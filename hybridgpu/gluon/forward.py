@@ -51,6 +51,7 @@ __all__ = [
     "to_be_defined",
     "trace_again",
     "traces_arrays",
+    "under_mxnets_name",
     "why_python",
 ]
 
@@ -130,7 +131,7 @@ def _traced_or_not(block: HybridBlock, *args: Any) -> Any:
     try:
         return run_graph(block, args, block.forward)
     except (TracingError, NotImplementedForSymbol) as e:
-        if not _under_mxnets_name():
+        if not under_mxnets_name():
             raise
         block.__dict__["_hg_eager_because"] = str(e)
         warnings.warn(
@@ -154,7 +155,7 @@ def run_graph(block: HybridBlock, args: tuple[Any, ...], python: Callable[..., A
     return python(*args)
 
 
-def _under_mxnets_name() -> bool:
+def under_mxnets_name() -> bool:
     """Whether ``import mxnet`` is answered by us in this process."""
     return "mxnet" in ROOTS
 

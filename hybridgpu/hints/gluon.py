@@ -27,7 +27,7 @@ __all__ = [
 LAYERS = {
     "Linear": "nn.Dense(units, in_units=..., flatten=False)",
     "Module": "gluon.HybridBlock, whose forward is hybrid_forward(self, F, x, ...)",
-    "Parameter": "self.params.get(name, shape=...) in a block's __init__",
+    "Parameter": "gluon.Parameter(name, shape=...), or self.params.get(name, shape=...), in a block's __init__",
     "ModuleList": "nn.HybridSequential, or self.register_child(block) for each",
     "ModuleDict": "self.register_child(block, name) for each",
     "ReLU": "nn.Activation('relu')",

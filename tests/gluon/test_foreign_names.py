@@ -259,7 +259,7 @@ WRITTEN = {
         lambda: gluon.Parameter("scale", shape=(1,)).data(),
         RuntimeError,
         "because the later does not include Parameters of nested child Blocks",
-        "nor Parameter(...) (make it by self.params.get(name, ...))",
+        "nor parameters in a list (make each an attribute), nor, under MXNet's name, Parameter(...) (make it by self.params.get",
     ),
     "a parameter as an array": (
         lambda: net().weight.asnumpy(),

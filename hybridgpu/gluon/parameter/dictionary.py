@@ -85,6 +85,7 @@ class ParameterDict:
         parameter = self._hg_find(full)
         if parameter is None:
             parameter = self._params[full] = Parameter(full, **kwargs)
+            parameter._hg_origin = "get"
             return parameter
         for key, value in kwargs.items():
             if getattr(parameter, key, None) is None:
@@ -124,6 +125,7 @@ class ParameterDict:
                     f"No constant named '{full}'. Please specify value if you want to create a new constant."
                 )
             constant = self._params[full] = Constant(full, value)
+            constant._hg_origin = "get"
             return constant
         assert isinstance(parameter, Constant), f"Parameter '{full}' already exists but it is not a constant."
         if value is not None:
@@ -144,7 +146,34 @@ class ParameterDict:
                 assert self._params[key] is value, (
                     f"Cannot update self with other because they have different Parameters with the same name '{key}'"
                 )
+            elif value._hg_origin == "attribute" and value.name in self._params and self._params[value.name] is value:
+                del self._params[
+                    value.name
+                ]  # a program that names it itself: twice here, a Trainer would step it twice
             self._params[key] = value
+
+    def _hg_adopt(self, name: str, parameter: Parameter) -> Parameter:
+        """Take a parameter that a program made for an attribute of the block; the shared one of that name in its place.
+
+        One that ``get`` of any dictionary made stays where it is: as in MXNet 1.9.1, blocks may hold those of others.
+        """
+        if parameter._hg_origin == "get" or any(p is parameter for p in self._params.values()):
+            return parameter
+        if parameter._hg_origin == "attribute":  # of two blocks
+            self._params[parameter.name] = parameter
+            return parameter
+        full = self.prefix + name
+        if full not in self._params and self._hg_find(full) is not None:
+            if isinstance(parameter, Constant):
+                return self.get_constant(name, parameter.value)
+            return self.get(name, shape=parameter.shape, dtype=parameter.dtype)
+        same = 0
+        while full in self._params:  # 'weight' of ``get``, in another attribute
+            same += 1
+            full = f"{self.prefix}{name}{same}"
+        parameter._hg_named(full, "attribute")
+        self._params[full] = parameter
+        return parameter
 
     def initialize(self, init: Any = None, ctx: Any = None, verbose: bool = False, force_reinit: bool = False) -> None:
         """Initialise all; see ``Parameter.initialize``."""

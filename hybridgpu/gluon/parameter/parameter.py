@@ -54,7 +54,7 @@ class Parameter:
     """An array that a block learns.
 
     Args:
-        name: full name.
+        name: full name; as an attribute of a block it gets another one, and need not have one here, as in MXNet 2.
         grad_req: 'write', 'add' or 'null'.
         shape: extents; 0 marks those that follow from the first input.
         dtype: element type.
@@ -66,7 +66,7 @@ class Parameter:
 
     def __init__(
         self,
-        name: str,
+        name: str = "weight",
         grad_req: str = "write",
         shape: Any = None,
         dtype: Any = np.float32,
@@ -125,6 +125,14 @@ class Parameter:
             self._data = [versioned(d) for d in self._data]
         if self._data is not None and self._grad is not None:
             autograd_state.mark_variables(self._data, self._grad, self.grad_req)
+
+    _hg_origin = ""  #: 'get' of a ParameterDict, 'attribute' of a block, '' if a program made it
+
+    def _hg_named(self, name: str, origin: str) -> None:
+        """Become a block's, under a name in which the block's prefix is."""
+        if name != self.name:
+            self.name, self._var = name, None
+        self._hg_origin = origin
 
     def __repr__(self) -> str:
         return f"Parameter {self.name} (shape={self.shape}, dtype={self.dtype})"
@@ -352,7 +360,8 @@ class Parameter:
             "with Block.collect_params() instead of Block.params because the later does not include Parameters of nested child Blocks\n"
             + located_hint(
                 "Call net.initialize() before the net, or load its parameters. It does not reach blocks in a list (register each: "
-                "self.register_child(block)), nor Parameter(...) (make it by self.params.get(name, ...))."
+                "self.register_child(block)), nor parameters in a list (make each an attribute), nor, under MXNet's name, "
+                "Parameter(...) (make it by self.params.get(name, ...))."
             )
         )
 

@@ -4,13 +4,17 @@
 from __future__ import annotations
 
 import os
+import sys
+import traceback
 
 import numpy as np
 import pytest
 
 from hybridgpu import nd
 from hybridgpu.gluon import nn
-from hybridgpu.gluon.data import ArrayDataset, DataLoader
+from hybridgpu.gluon.data import ArrayDataset, BatchSampler, DataLoader, SequentialSampler, SimpleDataset
+from hybridgpu.gluon.data.dataloader import default_mp_batchify_fn
+from hybridgpu.gluon.data.worker_queues import MultiWorkerIterV1
 
 X = np.linspace(-1, 1, 120, dtype="float32").reshape(20, 6)
 
@@ -70,6 +74,91 @@ def test_an_error_in_a_sample_is_told(options):
         with pytest.raises(Exception, match="cannot read picture 3") as raised:
             next(batches)
         assert "ReadError" in raised.exconly()
+
+
+class TextOnly(ValueError):
+    """Arrives as it is."""
+
+
+class Doubled:
+    """A transform that fails at one value."""
+
+    def __call__(self, x, *rest):
+        if x == 3:
+            raise TextOnly("no double of 3")
+        return 2 * x
+
+
+def halves(samples):
+    raise TextOnly("no batch")
+
+
+def sevens_fail(x):
+    return {7: 1}[x] if x > 6 else x
+
+
+WAYS = [{}, {"num_workers": 1}, {"num_workers": 1, "thread_pool": True}]
+NUMBERS = SimpleDataset(list(range(9)))
+#: dataset, batchify_fn, the error's class, what its note says
+FAILING = {
+    "transform": (NUMBERS.transform(Doubled()), None, TextOnly, "sample 3 of SimpleDataset with transform(Doubled)."),
+    "function": (
+        NUMBERS.transform(sevens_fail),
+        None,
+        KeyError,
+        "sample 8 of SimpleDataset with transform(sevens_fail).",
+    ),
+    "first": (
+        ArrayDataset(list(range(9)), list(range(9))).transform_first(Doubled()),
+        None,
+        TextOnly,
+        "sample 3 of ArrayDataset with transform_first(Doubled).",
+    ),
+    "selection": (
+        NUMBERS.take(5).transform(Doubled()).shard(2, 1),
+        None,
+        TextOnly,
+        "sample 0 of a selection from a selection from SimpleDataset with transform(Doubled).",
+    ),
+    "dataset": (Samples(refuse), None, ReadError, "sample 3 of Samples."),
+    "batch": (NUMBERS, halves, TextOnly, "halves for the batch of samples [0, 1] of SimpleDataset."),
+}
+
+
+@pytest.mark.parametrize("options", WAYS, ids=str)
+@pytest.mark.parametrize("what", FAILING)
+def test_errors_name_the_sample(what, options):
+    """And keep their class, and the worker's traceback; one that cannot be pickled is a RuntimeError with its text."""
+    dataset, batchify, kind, note = FAILING[what]
+    in_process = options == {"num_workers": 1}
+    lost = kind is ReadError and in_process
+    with pytest.raises(RuntimeError if lost else kind) as raised:
+        list(DataLoader(dataset, 2, batchify_fn=batchify, **options))
+    text = "".join(traceback.format_exception(raised.value))
+    notes = str(raised.value) if lost else "\n".join(raised.value.__notes__)
+    if lost and sys.version_info < (3, 11):
+        notes = note  # where tracebacks do not show it
+    assert note in notes
+    assert ("in worker process" in notes) == in_process
+    assert text.count(", in batch_of") >= 1 and kind.__name__ in text
+
+
+@pytest.mark.parametrize("what", FAILING)
+def test_errors_of_older_workers(what):
+    dataset, batchify, kind, note = FAILING[what]
+    batches = MultiWorkerIterV1(1, dataset, batchify or default_mp_batchify_fn, BatchSampler(SequentialSampler(9), 2))
+    with pytest.raises(RuntimeError if kind is ReadError else kind) as raised:
+        list(batches)
+    text = "".join(traceback.format_exception(raised.value))
+    assert ", in batch_of" in text and (note in text or sys.version_info < (3, 11))
+
+
+def test_older_workers_that_end():
+    batches = MultiWorkerIterV1(
+        1, Samples(lambda: os._exit(3)), default_mp_batchify_fn, BatchSampler(SequentialSampler(8), 2)
+    )
+    with pytest.raises(RuntimeError, match="All workers ended before a batch was made"):
+        list(batches)
 
 
 def test_a_worker_that_is_killed():

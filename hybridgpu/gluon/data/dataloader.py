@@ -8,7 +8,6 @@ import os
 import pickle
 import signal
 import threading
-import traceback
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import BrokenExecutor, Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
@@ -125,22 +124,16 @@ def _ready() -> None:
 
 
 def _load(indices: list[int]) -> bytes:
+    """A batch, pickled. Errors keep their class, and have the worker's traceback as their cause: the pool sees to both."""
     try:
-        return pickle.dumps(_make([worker_queues._worker_dataset[k] for k in indices]), pickle.HIGHEST_PROTOCOL)
+        return pickle.dumps(
+            worker_queues.batch_of(worker_queues._worker_dataset, indices, _make), pickle.HIGHEST_PROTOCOL
+        )
     except BaseException as e:
-        if _arrives(e):
+        portable = worker_queues.portable(e)
+        if portable is e:
             raise
-        kind, text = type(e).__name__, traceback.format_exc()
-        raise RuntimeError(f"{kind} in a worker of the DataLoader: {e}\n\n{text}") from None
-
-
-def _arrives(error: BaseException) -> bool:
-    """Whether an error can be pickled and made again: one that cannot would break the pool."""
-    try:
-        pickle.loads(pickle.dumps(error))
-    except Exception:
-        return False
-    return True
+        raise portable from None
 
 
 def _processes_of(pool: Executor) -> list[Any]:
@@ -154,10 +147,6 @@ def _dismiss(pool: Executor) -> None:
     if multiprocessing.parent_process() is not None:  # a worker that ends waits for its own, whom nothing reaches then
         for worker in workers:
             worker.terminate()
-
-
-def _load_here(dataset: Any, indices: list[int], batchify: Callable[[list[Any]], Any]) -> Any:
-    return batchify([dataset[k] for k in indices])
 
 
 #: where the system refuses workers
@@ -247,7 +236,7 @@ class DataLoader:
 
     def _hg_plain(self) -> Iterator[Any]:
         for indices in self._batch_sampler:
-            batch = _load_here(self._dataset, indices, self._batchify_fn)
+            batch = worker_queues.batch_of(self._dataset, indices, self._batchify_fn)
             yield _arrived(batch, self._hg_ctx) if self._hg_ctx.device_type == "cpu_pinned" else batch
 
     def _hg_adopt(self) -> None:
@@ -266,7 +255,9 @@ class DataLoader:
         self._hg_adopt()
         assert self._hg_pool is not None
         if self._thread_pool:
-            return self._hg_pool, self._hg_pool.submit(_load_here, self._dataset, indices, self._batchify_fn)
+            return self._hg_pool, self._hg_pool.submit(
+                worker_queues.batch_of, self._dataset, indices, self._batchify_fn
+            )
         try:
             return self._hg_pool, self._hg_pool.submit(_load, indices)
         except (

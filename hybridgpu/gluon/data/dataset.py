@@ -9,7 +9,17 @@ from typing import Any
 from ...ndarray.ndarray import NDArray
 from .sampler import FilterSampler, SequentialSampler
 
-__all__ = ["ArrayDataset", "Dataset", "RecordFileDataset", "SimpleDataset"]
+__all__ = ["ArrayDataset", "Dataset", "RecordFileDataset", "SimpleDataset", "described", "name_of"]
+
+
+def described(dataset: Any) -> str:
+    """A dataset in the words of an error: its class, and what was made of it by transforms and selections."""
+    return dataset._hg_described() if isinstance(dataset, Dataset) else type(dataset).__name__
+
+
+def name_of(function: Any) -> str:
+    """The name of a function, or the class of what is called like one."""
+    return getattr(function, "__qualname__", None) or type(function).__name__
 
 
 class Dataset:
@@ -20,6 +30,9 @@ class Dataset:
 
     def __len__(self) -> int:
         raise NotImplementedError
+
+    def _hg_described(self) -> str:
+        return type(self).__name__
 
     def filter(self, fn: Callable[[Any], Any]) -> Dataset:
         """The samples for which ``fn(sample)`` holds."""
@@ -90,6 +103,9 @@ class _Selected(Dataset):
     def __getitem__(self, idx: int) -> Any:
         return self._dataset[self._indices[idx]]
 
+    def _hg_described(self) -> str:
+        return f"a selection from {described(self._dataset)}"
+
 
 class _Transformed(Dataset):
     def __init__(self, data: Dataset, fn: Callable[..., Any]) -> None:
@@ -101,6 +117,11 @@ class _Transformed(Dataset):
     def __getitem__(self, idx: int) -> Any:
         item = self._data[idx]
         return self._fn(*item) if isinstance(item, tuple) else self._fn(item)
+
+    def _hg_described(self) -> str:
+        first = isinstance(self._fn, _First)
+        function = name_of(self._fn._fn if first else self._fn)  # type: ignore[attr-defined]
+        return f"{described(self._data)} with transform{'_first' * first}({function})"
 
 
 class _First:

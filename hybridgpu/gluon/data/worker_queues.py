@@ -10,8 +10,10 @@ import io
 import multiprocessing
 import multiprocessing.pool
 import multiprocessing.queues
+import os
 import pickle
 import threading
+import traceback
 from collections.abc import Callable, Iterable, Iterator
 from multiprocessing.reduction import ForkingPickler
 from typing import Any
@@ -19,6 +21,7 @@ from typing import Any
 from ...context import Context, cpu, cpu_pinned
 from ...ndarray.ndarray import NDArray
 from ...util import set_np
+from .dataset import described, name_of
 
 __all__ = [
     "ConnectionWrapper",
@@ -95,10 +98,63 @@ def as_in_context(data: Any, ctx: Context) -> Any:
     return [as_in_context(d, ctx) for d in data] if isinstance(data, (list, tuple)) else data
 
 
+def batch_of(dataset: Any, indices: Iterable[int], batchify_fn: Callable[[list[Any]], Any]) -> Any:
+    """The batch of some samples; errors get a note that names the sample, or the function of the batch."""
+    samples: list[Any] = []
+    indices = list(indices)
+    try:
+        for k in indices:
+            samples.append(dataset[k])
+    except Exception as e:
+        add_note(e, f"Raised by sample {indices[len(samples)]} of {described(dataset)}.")
+        raise
+    try:
+        return batchify_fn(samples)
+    except Exception as e:
+        add_note(e, f"Raised by {name_of(batchify_fn)} for the batch of samples {indices} of {described(dataset)}.")
+        raise
+
+
+def add_note(error: BaseException, note: str) -> None:
+    """As ``error.add_note``, which Python has since 3.11; earlier ones keep the note, but do not print it."""
+    error.__dict__.setdefault("__notes__", []).append(note)
+
+
+def portable(error: BaseException) -> BaseException:
+    """The error of a worker process for the process that waits: itself where it can be pickled, else a RuntimeError of its text.
+
+    One that cannot be made again there would break a pool.
+    """
+    add_note(error, f"Raised in worker process {os.getpid()} of the DataLoader.")
+    try:
+        pickle.loads(pickle.dumps(error))
+    except Exception:  # of any class: code of the error's class runs. The error itself is told all the same
+        kind, text = type(error).__name__, _traceback_of(error)
+        return RuntimeError(f"{kind} in a worker of the DataLoader: {error}\n\n{text}")
+    return error
+
+
+def _traceback_of(error: BaseException) -> str:
+    return "".join(traceback.format_exception(error))
+
+
+class _Failure:
+    """What a worker puts in the place of a batch that it could not make; no tuple, which a batch may be."""
+
+    def __init__(self, error: BaseException, text: str) -> None:
+        self.error, self.text = error, text
+
+
 def worker_loop_v1(dataset: Any, key_queue: Any, data_queue: Any, batchify_fn: Callable[[list[Any]], Any]) -> None:
     """Make the batches that a queue asks for, pairs (number, samples), until (None, None) comes."""
     for number, samples in iter(key_queue.get, (None, None)):
-        data_queue.put((number, batchify_fn([dataset[k] for k in samples])))
+        batch: Any
+        try:
+            batch = batch_of(dataset, samples, batchify_fn)
+        except Exception as e:  # of a sample, of any class: the process that waits raises it
+            error = portable(e)
+            batch = _Failure(error, _traceback_of(e))
+        data_queue.put((number, batch))
 
 
 def fetcher_loop_v1(
@@ -182,9 +238,16 @@ class MultiWorkerIterV1:
             self.shutdown()
             raise StopIteration
         with self._arrived:
+            ended = False
             while self._rcvd_idx not in self._data_buffer:
+                if ended:
+                    raise RuntimeError("All workers ended before a batch was made: they may have run out of memory.")
+                ended = not any(worker.is_alive() for worker in self._workers)  # what they made may still be under way
                 self._arrived.wait(1.0)
             batch = self._data_buffer.pop(self._rcvd_idx)
+        if isinstance(batch, _Failure):
+            self.shutdown()
+            raise batch.error from multiprocessing.pool.RemoteTraceback(batch.text)  # type: ignore[attr-defined]
         self._rcvd_idx += 1
         self._push_next()
         return batch
@@ -236,12 +299,12 @@ def thread_worker_initializer(active_shape: bool = False, active_array: bool = F
 
 def worker_fn(samples: Iterable[int], batchify_fn: Callable[[list[Any]], Any], dataset: Any = None) -> bytes:
     """A batch, pickled, of the dataset that the process began with."""
-    return _pickled(batchify_fn([_worker_dataset[k] for k in samples]))
+    return _pickled(batch_of(_worker_dataset, samples, batchify_fn))
 
 
 def thread_worker_fn(samples: Iterable[int], batchify_fn: Callable[[list[Any]], Any], dataset: Any) -> Any:
     """A batch of a dataset."""
-    return batchify_fn([dataset[k] for k in samples])
+    return batch_of(dataset, samples, batchify_fn)
 
 
 class MultiWorkerIter:
@@ -307,7 +370,9 @@ class MultiWorkerIter:
                 "increase timeout to allow slower data loading in each worker."
             )
             raise
-        except Exception:
+        except (
+            Exception
+        ):  # of a sample, of any class: it goes to the caller, and as in MXNet no worker makes more batches
             self._worker_pool.terminate()
             raise
         self._rcvd_idx += 1

@@ -13,9 +13,12 @@ Example::
 from __future__ import annotations
 
 import copy
+import math
+import threading
 from collections.abc import Sequence
 from typing import Any
 
+from .backends.devices import device_of
 from .base import MXNetError, NotImplementedForSymbol
 from .core import autograd_state
 from .core.autograd_state import (
@@ -119,8 +122,56 @@ def grad(
             )
         infos.append(info)
     retain = create_graph if retain_graph is None else retain_graph
-    results = backward_pass.backward(head_arrays, grads, infos, retain, create_graph, train_mode)
-    return [zeros_like(v.as_nd_ndarray()) if g is None else g for v, g in zip(targets, results, strict=True)]
+    outer, _given.arrays = _given.arrays, []
+    try:
+        results = backward_pass.backward(head_arrays, grads, infos, retain, create_graph, train_mode)
+        others = [*(g for g in grads if g is not None), *_given.arrays]
+    finally:
+        _given.arrays = outer
+    gradients = [zeros_like(v.as_nd_ndarray()) if g is None else g for v, g in zip(targets, results, strict=True)]
+    if len(gradients) > 1 or others:
+        for k in _sharing(gradients, others):
+            gradients[k] = _copied(gradients[k], create_graph)
+    return gradients
+
+
+class _Given(threading.local):
+    """Arrays that the ``backward`` of Functions returned during :func:`grad`, which the program may keep; None outside of it."""
+
+    arrays: list[NDArray] | None = None
+
+
+_given = _Given()
+
+
+def _sharing(gradients: Sequence[NDArray], others: Sequence[NDArray]) -> list[int]:
+    """Which gradients to copy, so that none shares memory with another or with ``others``: the last of those that do."""
+    arrays = [x._data for x in (*others, *gradients)]
+    owners = {id(a if a.base is None else a.base) for a in arrays}
+    if len(owners) == len(arrays):  # as nearly always: no two can touch
+        return []
+    spans: list[tuple[float, float, int]] = []
+    for k, x in enumerate((*others, *gradients), -len(others)):
+        begin = device_of(x.context).address(x._data)
+        spans.append((begin, begin + x._data.nbytes, k))
+    copied: list[int] = []
+    together: list[int] = []  # numbers of arrays whose memory touches
+    end = 0.0
+    for start, stop, k in [*sorted(spans), (math.inf, 0, 0)]:
+        if start >= end:
+            copied += [i for i in sorted(together)[1:] if i >= 0]
+            together = []
+        if stop > start:
+            together.append(k)
+            end = max(end, stop)
+    return copied
+
+
+def _copied(gradient: NDArray, keep_history: bool) -> NDArray:
+    with pause():
+        copied = gradient.copy()
+    copied._autograd = gradient._autograd if keep_history else None
+    return copied
 
 
 def get_symbol(x: NDArray) -> Any:
@@ -194,7 +245,10 @@ class _PythonCall(tape.Node):
         )
         for g in gradients:
             assert isinstance(g, NDArray), f"autograd.Function.backward must return NDArrays, not {type(g)}"
-        return [_fitted(g, t) for g, t, w in zip(gradients, self.arguments, wanted, strict=True) if w]
+        fitted = [_fitted(g, t) for g, t, w in zip(gradients, self.arguments, wanted, strict=True) if w]
+        if _given.arrays is not None:
+            _given.arrays += fitted
+        return fitted
 
 
 def _fitted(gradient: NDArray, target: ArrayType) -> NDArray:

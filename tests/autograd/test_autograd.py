@@ -496,3 +496,74 @@ def test_third_derivatives_of_gamma_functions_are_refused(function, hybridized):
         second = autograd.grad(first, x, create_graph=True)[0]
     with pytest.raises(mx.base.MXNetError, match="non-differentiable"):
         second.backward()
+
+
+class Passed(autograd.Function):
+    """Its derivative is the array that it is given."""
+
+    def forward(self, x):
+        return x + 0
+
+    def backward(self, dy):
+        return dy
+
+
+class Stored(autograd.Function):
+    """Its derivative is an array that the program keeps."""
+
+    def __init__(self, derivative):
+        super().__init__()
+        self.derivative = derivative
+
+    def forward(self, x):
+        return x + 0
+
+    def backward(self, dy):
+        return self.derivative
+
+
+#: heads, variables, of x, w and y = x * w, h the head gradient
+ALIASES = {
+    "one variable twice": ("y", "[x, x]", "None"),
+    "one variable thrice, and its result": ("y", "[x, y, x, x]", "None"),
+    "a head": ("y", "[y]", "h"),
+    "a head twice": ("y", "[y, y, x]", "h"),
+    "a head of another shape": ("y.reshape((2, 1))", "[y]", "h.reshape((2, 1))"),
+    "parts of a head": ("nd.concat(x, w, dim=0)", "[x, w]", "nd.concat(h, h, dim=0)"),
+    "a function": ("Passed()(y)", "[y]", "h"),
+    "its array": ("Stored(kept)(y)", "[y, x]", "None"),
+    "its array, with h": ("Stored(h)(y)", "[y, y]", "h"),
+}
+
+
+@pytest.mark.parametrize("create_graph", [False, True])
+@pytest.mark.parametrize("what", ALIASES)
+def test_gradients_share_no_memory(what, create_graph):
+    """Neither with each other nor with head gradients or arrays of a Function: writing to one changes no other."""
+    head, variables, head_grad = ALIASES[what]
+    x, w, h, kept = nd.array([1, 2]), nd.array([3, 4]), nd.array([5, 6]), nd.array([7, 8])
+    for a in (x, w):
+        a.attach_grad()
+    scope = {"x": x, "w": w, "h": h, "kept": kept, "nd": nd, "Passed": Passed, "Stored": Stored}
+    with autograd.record():
+        scope["y"] = x * w
+        heads = eval(head, scope)
+        arrays = eval(head_grad, scope)
+        gradients = autograd.grad(heads, eval(variables, scope), arrays, create_graph=create_graph)
+    every = [*gradients, *([arrays] if arrays is not None else []), x, w, h, kept, scope["y"]]
+    before = [a.asnumpy() for a in every]
+    for k, g in enumerate(gradients):
+        g[:] = 100 + k
+        for other, value in zip(every[k + 1 :], before[k + 1 :], strict=True):
+            np.testing.assert_array_equal(other.asnumpy(), value)
+
+
+def test_copied_gradients_are_differentiable():
+    x = nd.array([1, 2])
+    x.attach_grad()
+    with autograd.record():
+        y = x * x * x
+        first, second = autograd.grad(y, [x, x], create_graph=True)
+        z = first + 2 * second
+    z.backward()
+    np.testing.assert_array_equal(x.grad.asnumpy(), [18, 36])

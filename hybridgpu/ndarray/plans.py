@@ -26,8 +26,8 @@ __all__ = [
     "arithmetic_with_plans",
     "forget_plans",
     "noting",
+    "observation",
     "suspend_plans",
-    "suspended",
     "with_plans",
 ]
 
@@ -36,9 +36,6 @@ _Function = TypeVar("_Function", bound=_Call)
 
 _LIMIT = 1024  #: plans of one function; beyond it all are dropped and made again
 _tables: list[dict[Any, Any]] = []  #: of all functions
-suspended = [
-    False
-]  #: [True] while the general way is observed, as by the profiler: neither plans nor backward plans run
 ARRAY_CLASSES: set[type] = set()  #: of nd and np
 #: classes of arguments that are part of a key as they are; equal ones of one class are the same
 _PLAIN = frozenset({str, int, bool, type, type(None), Context})
@@ -54,6 +51,18 @@ class Plan(NamedTuple):
 
     run: _Call
     record: _Call
+
+
+class _Observation:
+    """Whether somebody observes the general way of all threads, as the profiler does: then neither plans nor backward plans run."""
+
+    __slots__ = ("active",)
+
+    def __init__(self) -> None:
+        self.active = False
+
+
+observation = _Observation()
 
 
 class _Noting(threading.local):
@@ -78,7 +87,7 @@ def forget_plans() -> None:
 
 def suspend_plans(suspend: bool) -> None:
     """Drop all plans, and make none until they are no longer suspended; nor do backward plans run."""
-    suspended[0] = suspend
+    observation.active = suspend
     forget_plans()
 
 
@@ -200,7 +209,7 @@ def _first(
             plan = applied
     if plan is None and float in key:  # a number that varies
         return result
-    if not suspended[0]:
+    if not observation.active:
         if len(plans) >= _LIMIT:
             plans.clear()
         plans[key] = plan

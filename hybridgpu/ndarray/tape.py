@@ -28,7 +28,7 @@ from .backward_plan_source import backward_plan_of
 from .device_scope import zeros_on
 from .kernels import runners
 from .ndarray import NDArray, wrap
-from .plans import suspended
+from .plans import observation
 from .versions import latest
 
 __all__ = [
@@ -324,7 +324,7 @@ class FunctionCall(StatefulCall):
         return self.needs
 
     def backward(self, cotangents: Sequence[NDArray | None], wanted: Sequence[bool]) -> Sequence[NDArray | None]:
-        if state.recording or suspended[0]:
+        if state.recording or observation.active:
             return super().backward(cotangents, wanted)
         function, key = self.function, (*[c is None for c in cotangents], *wanted)
         plan = function.backward_plans.get(key)

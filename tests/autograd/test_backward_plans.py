@@ -141,3 +141,24 @@ def test_second_derivatives_between_repeated_passes():
             (g,) = autograd.grad([y], [x], create_graph=True, retain_graph=True)
         g.backward()
         np.testing.assert_allclose(x.grad.asnumpy(), 6 * _VALUES[0, 0], rtol=1e-5)
+
+
+@pytest.mark.parametrize(("error", "tries"), [(MXNetError, 3), (KeyError, 1)])
+def test_derivatives_that_are_missing_are_the_passes_to_tell(error, tries, monkeypatch):
+    """What a pass may run is prepared at once; other errors than that there is no derivative are faults, and raised there."""
+    calls = []
+
+    def refuse(node, given, wanted):
+        calls.append(node)
+        raise error("no derivative")
+
+    forget_graphs()
+    x = nd.array(_VALUES[0, 0])
+    x.attach_grad()
+    with autograd.record():
+        y = nd.sin(nd.cos(x))
+    with monkeypatch.context() as m:
+        m.setattr(tape.FunctionCall, "_derivative", refuse)
+        with pytest.raises(error, match="no derivative"):
+            y.backward()
+    assert len(calls) == tries

@@ -13,6 +13,7 @@ from hybridgpu.ndarray import apply as eager
 from hybridgpu.ndarray import creation, random
 from hybridgpu.ndarray.late_bindings import late
 from hybridgpu.ndarray.plans import forget_plans
+from hybridgpu.ndarray.tape import FunctionCall
 
 A, B = np.array([[1.5, -2.0, 3.0]], "f"), np.array([[4.0, 0.0, -0.5]], "f")
 
@@ -152,6 +153,37 @@ def test_gradients_of_random_calls_are_of_the_same_numbers(call):
         np.testing.assert_array_equal(x.grad.asnumpy(), y.asnumpy())  # slopes of ones
         drawn.append(y.asnumpy())
     assert (drawn[1] != drawn[2]).any()
+
+
+def _attributes(node):
+    """What the slots of a recorded call hold; arrays by their shapes."""
+    names = {n for kind in type(node).__mro__ for n in getattr(kind, "__slots__", ()) if n != "__weakref__"}
+
+    def plain(value):
+        if isinstance(value, (list, tuple)):
+            return [plain(v) for v in value]
+        return value.shape if isinstance(value, np.ndarray) else value
+
+    return {name: plain(getattr(node, name)) for name in names}
+
+
+@pytest.mark.parametrize("name", ["x + y", "x * 2", "function"])
+def test_calls_that_plans_record_have_all_attributes(name, applied):
+    """The same as those of the general way: a plan fills the slots of ``FunctionCall`` without its ``__init__``."""
+    x, y = nd.array(A), nd.array(B)
+    x.attach_grad()
+    y.attach_grad()
+    nodes, calls = [], []
+    for _ in range(2):
+        with autograd.record():
+            nodes.append(CALLS[name](nd, x, y)._autograd.node)
+        calls.append(len(applied))
+    assert type(nodes[0]) is type(nodes[1]) is FunctionCall
+    assert calls[0] == calls[1]  # the second was a plan's
+    first, second = map(_attributes, nodes)
+    inputs = [first.pop("inputs"), second.pop("inputs")]
+    assert all(a is b for a, b in zip(*inputs, strict=True))
+    assert first == second
 
 
 def test_equal_attributes_of_other_classes_are_apart():

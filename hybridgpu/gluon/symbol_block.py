@@ -21,6 +21,10 @@ from .pytree import flatten, regroup
 __all__ = ["SymbolBlock"]
 
 _NAMED = 8  #: variables that a message names
+_WITHOUT_VALUES = (
+    "Give the file of parameters: SymbolBlock.imports(symbol_file, input_names, param_file), or net.load_parameters(param_file); "
+    "net.initialize() is for training anew. If {} is an argument of calls, it belongs in input_names."
+)
 
 
 class SymbolBlock(HybridBlock):
@@ -46,7 +50,7 @@ class SymbolBlock(HybridBlock):
         Args:
             symbol_file: ``…-symbol.json``.
             input_names: names of the inputs in call order.
-            param_file: ``….params``; without it calls raise until parameters are initialised.
+            param_file: ``….params``; without it calls raise until parameters are loaded or initialised.
             ctx: where the parameters go.
         """
         names = [input_names] if isinstance(input_names, str) else list(input_names)
@@ -103,7 +107,7 @@ class SymbolBlock(HybridBlock):
                 shape = _shape(node.attrs["__shape__"])
                 kwargs["shape"] = shape
             kwargs["dtype"] = types[id(node), 0].np.type
-            self._params.get(node.name, **kwargs)
+            self._params.get(node.name, **kwargs)._hg_without_values = _WITHOUT_VALUES.format(node.name)
         prefix = _common_prefix(list(self._params.keys()))
         self._reg_params = {key[len(prefix) :]: p for key, p in self._params.items()}
         self._cached_graph = (list(flat_in), out)

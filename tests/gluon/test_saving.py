@@ -79,3 +79,23 @@ def test_what_differs_between_contexts_is_saved_as_its_mean(tmp_path, numpy_mode
     assert nd.load(file)["running_mean"].asnumpy().tolist() == [4, 4]
     exported = nd.load(str(tmp_path / "norm-0000.params"))
     assert [v.asnumpy().tolist() for k, v in exported.items() if "running_mean" in k] == [[4, 4]]
+
+
+@pytest.mark.parametrize("call", ["block(x)", "block.collect_params()['dense_weight'].data()"])
+def test_an_imported_graph_without_its_parameters_says_what_to_give(call, tmp_path):
+    net = gluon.nn.Dense(2, in_units=3, prefix="dense_")
+    net.initialize()
+    net.hybridize()
+    x = nd.ones((1, 3))
+    expected = net(x).asnumpy()
+    net.export(str(tmp_path / "net"))
+    block = gluon.SymbolBlock.imports(str(tmp_path / "net-symbol.json"), ["data"])
+    with pytest.raises(RuntimeError, match="'dense_weight' has not been initialized") as raised:
+        eval(call, {"block": block, "x": x})
+    hint = str(raised.value).split("\n")[-1]
+    assert hint.startswith(
+        "Give the file of parameters: SymbolBlock.imports(symbol_file, input_names, param_file), or net.load_"
+    )
+    assert "If dense_weight is an argument of calls, it belongs in input_names." in hint and "in a list" not in hint
+    block.load_parameters(str(tmp_path / "net-0000.params"))
+    np.testing.assert_array_equal(block(x).asnumpy(), expected)

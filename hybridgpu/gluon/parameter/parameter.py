@@ -126,6 +126,12 @@ class Parameter:
         if self._data is not None and self._grad is not None:
             autograd_state.mark_variables(self._data, self._grad, self.grad_req)
 
+    #: what to do before it is used, for errors
+    _hg_without_values = (
+        "Call net.initialize() before the net, or load its parameters. It does not reach blocks in a list (register each: "
+        "self.register_child(block)), nor parameters in a list (make each an attribute), nor, under MXNet's name, "
+        "Parameter(...) (make it by self.params.get(name, ...))."
+    )
     _hg_origin = ""  #: 'get' of a ParameterDict, 'attribute' of a block, '' if a program made it
 
     def _hg_named(self, name: str, origin: str) -> None:
@@ -358,11 +364,7 @@ class Parameter:
         raise RuntimeError(
             f"Parameter '{self.name}' has not been initialized. Note that you should initialize parameters and create Trainer "
             "with Block.collect_params() instead of Block.params because the later does not include Parameters of nested child Blocks\n"
-            + located_hint(
-                "Call net.initialize() before the net, or load its parameters. It does not reach blocks in a list (register each: "
-                "self.register_child(block)), nor parameters in a list (make each an attribute), nor, under MXNet's name, "
-                "Parameter(...) (make it by self.params.get(name, ...))."
-            )
+            + located_hint(self._hg_without_values)
         )
 
     def _hg_on(self, arrays: Sequence[NDArray] | None, ctx: Context | None) -> NDArray:

@@ -52,6 +52,7 @@ class Primitive:
         cost: rough scalar operations an element; decides about recomputation.
         doc: one line.
         checks: whether ``evaluate`` raises errors, on a host, for values that kernels give a result for.
+        jumps: whether results jump where operands hardly change, as of ``floor``: kernels round computed halves before it.
     """
 
     name: str
@@ -63,6 +64,7 @@ class Primitive:
     cost: int = 1
     doc: str = ""
     checks: bool = False
+    jumps: bool = False
 
     def __repr__(self) -> str:
         return self.name

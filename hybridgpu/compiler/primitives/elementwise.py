@@ -94,15 +94,18 @@ def _row(
     rules: tuple[Formula, ...] | str,
     cost: int,
     doc: str,
+    jumps: bool = False,
 ) -> None:
     run = ArrayFunction(evaluate) if isinstance(evaluate, str) else evaluate
     vjp = rules if isinstance(rules, str) else _formulas(rules)
-    ROWS.append(Primitive(name, "elementwise", infer, run, vjp, expr, cost, doc))
+    ROWS.append(Primitive(name, "elementwise", infer, run, vjp, expr, cost, doc, jumps=jumps))
 
 
-def _float_unary(name: str, evaluate: Callable[..., Any] | str, rule: Formula | str, cost: int, doc: str) -> None:
+def _float_unary(
+    name: str, evaluate: Callable[..., Any] | str, rule: Formula | str, cost: int, doc: str, jumps: bool = False
+) -> None:
     rules = rule if isinstance(rule, str) else (rule,)
-    _row(name, _same_float, evaluate, f"hg::{name}({{0}})", rules, cost, doc)
+    _row(name, _same_float, evaluate, f"hg::{name}({{0}})", rules, cost, doc, jumps)
 
 
 def _special(name: str) -> Callable[..., Any]:
@@ -125,6 +128,7 @@ _row(
     NO_DERIVATIVE,
     2,
     "-1, 0 or 1; 0 for NaN",
+    jumps=True,
 )
 
 # -- rounding
@@ -135,7 +139,7 @@ for _name, _np, _doc in (
     ("trunc", "trunc", "x without its fraction"),
     ("rint", "rint", "nearest integer, halves to even"),
 ):
-    _float_unary(_name, _np, NO_DERIVATIVE, 1, _doc)
+    _float_unary(_name, _np, NO_DERIVATIVE, 1, _doc, jumps=True)
 _float_unary(
     "round_away",
     lambda xp, inputs, params, out: (
@@ -146,6 +150,7 @@ _float_unary(
     NO_DERIVATIVE,
     2,
     "nearest integer, halves away from zero",
+    jumps=True,
 )
 
 # -- exponentials, powers, roots
@@ -268,6 +273,7 @@ _row(
     ),
     8,
     "remainder with the divisor's sign; x mod 0 is 0",
+    jumps=True,
 )
 _row(
     "pow",
@@ -347,7 +353,7 @@ for _name, _np, _c in (
     ("gt", "greater", ">"),
     ("ge", "greater_equal", ">="),
 ):
-    _row(_name, _to_bool, _np, f"{{0}} {_c} {{1}}", NO_DERIVATIVE, 1, f"x0 {_c} x1, bool")
+    _row(_name, _to_bool, _np, f"{{0}} {_c} {{1}}", NO_DERIVATIVE, 1, f"x0 {_c} x1, bool", jumps=True)
 _row("logical_and", _same_bool, "logical_and", "{0} && {1}", NO_DERIVATIVE, 1, "both, bool")
 _row("logical_or", _same_bool, "logical_or", "{0} || {1}", NO_DERIVATIVE, 1, "either, bool")
 _row("logical_xor", _same_bool, "logical_xor", "{0} != {1}", NO_DERIVATIVE, 1, "exactly one, bool")
@@ -361,6 +367,7 @@ for _name, _np in (("isnan", "isnan"), ("isinf", "isinf"), ("isfinite", "isfinit
         NO_DERIVATIVE,
         1,
         f"{_name}(x), bool",
+        jumps=True,
     )
 
 

@@ -174,7 +174,7 @@ def residuals(
             None where that is no reason to keep these.
     """
     again, readers = _gathers_to_recompute(graph), graph.uses()
-    worth = {n for n in graph.nodes if n.prim.family in _EXPENSIVE and n not in again}
+    worth = {n for n in graph.nodes if n.prim.family in _EXPENSIVE and n not in again and not _is_view(n)}
     reduced = {
         n: _reductions_of(n, readers) for n in graph.outputs if n.dtype.is_half and strip_views(n).prim.family != "leaf"
     }
@@ -206,6 +206,11 @@ def residuals(
     more_inputs, more_kept = taken(worth.union(operands))
     chosen = choose_residuals(operands, worth, {*inputs, *kept}, {*more_inputs, *more_kept})
     return taken(worth.union(chosen))[1] if chosen else kept
+
+
+def _is_view(node: Node) -> bool:
+    """Whether a reduction has one element each to reduce. Of a half it must not be kept: it is not rounded, the half is."""
+    return node.prim.family == "reduce" and node.inputs[0].size == node.size
 
 
 def _reductions_of(output: Node, readers: Mapping[Node, Sequence[Node]]) -> set[Node]:

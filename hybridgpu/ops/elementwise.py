@@ -273,7 +273,10 @@ def clip(b: Builder, p: Values, data: Node) -> Node:
     need_number(data)
     if data.dtype.is_float:
         return _clip(b, data, p.a_min, p.a_max)
-    return b.cast(_clip(b, b.cast(data, f64), p.a_min, p.a_max), data.dtype)
+    wide = b.cast(data, f64)
+    limited = _clip(b, wide, p.a_min, p.a_max)
+    result = b.cast(limited, data.dtype)
+    return b.select(b.eq(limited, wide), data, result) if data.dtype.size == 8 else result  # which float64 may round
 
 
 def _clip(b: Builder, x: Node, low: float | DynamicAttribute, high: float | DynamicAttribute) -> Node:

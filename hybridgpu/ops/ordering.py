@@ -156,6 +156,8 @@ def _histogram_inputs(p: Values) -> list[str]:
 )
 def histogram(b: Builder, p: Values, data: Node, bins: Node | None = None) -> tuple[Node, Node]:
     """Numbers of elements (int64) between edges, and the edges. The last bin holds its upper edge too."""
+    if data.dtype is bool_:
+        data = b.cast(data, f64)  # there are no edges of truth values
     x = b.reshape(data, (data.size,))
     if bins is not None:
         return _count_between(b, x, bins), b.copy(bins)

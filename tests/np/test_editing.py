@@ -70,6 +70,10 @@ CONSTANT = {
     "unique rows": (lambda n, a: n.unique(a, axis=0, return_counts=True)[1], [onp.round(x(30, 2))]),
     "histogram": (lambda n, a: n.histogram(a, bins=5, range=(-2, 2))[0], [x(50)]),
     "histogram of edges": (lambda n, a: n.histogram(a, bins=like(n, [-2, -1, 0, 2]))[0], [x(50)]),
+    "histogram of truth values": (
+        lambda n, a: n.histogram(a.astype("uint8") if n is onp else a, bins=10, range=(-1, 3))[0],
+        [x(50) > 0],
+    ),
     "nonzero": (lambda n, a: n.nonzero(a)[1], [onp.round(x(4, 5))]),
     **{
         f"{w} {m}": (lambda n, w=w, m=m: getattr(n, w)(m), [])

@@ -53,6 +53,16 @@ def test_arange_of_unknown_length():
 
 
 @pytest.mark.parametrize("hybrid", [False, True])
+@pytest.mark.parametrize("bounds", [(-(2.0**62), 2.0**62), (0, 2.0**62), (-(2.0**62), 9), (5, 3)])
+def test_clip_keeps_whole_numbers_that_float64_rounds(bounds, hybrid):
+    values = np.array([2**53 + 1, -(2**53) - 1, 123456789012345677, 5, 2**63 - 1])
+    low, high = map(int, bounds)
+    expected = [high if v > high else max(v, low) for v in values.tolist()]
+    y = runs("clip", {"a_min": low, "a_max": high})[hybrid](nd.array(values, dtype="int64"))
+    assert y.asnumpy().tolist() == expected
+
+
+@pytest.mark.parametrize("hybrid", [False, True])
 @pytest.mark.parametrize("mode", ["training", "always"])
 def test_dropout_of_everything_is_nothing(mode, hybrid):
     (y,), (grad,), _ = gradients(runs("Dropout", {"p": 1.0, "mode": mode})[hybrid], [np.ones(3)], [0])

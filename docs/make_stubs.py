@@ -237,7 +237,7 @@ def top(space: Any, symbols: bool) -> Iterator[str]:
         signature = getattr(value, "__signature__", None)
         if isinstance(signature, OperatorSignature):
             yield of_record(name, signature._op, symbols)
-        elif inspect.isfunction(value) and value.__code__.co_name != name and not symbols:
+        elif inspect.isfunction(value) and inspect.unwrap(value).__code__.co_name != name and not symbols:
             yield of_signature(name, inspect.signature(value), lambda p: "Array | float", value.__doc__)
 
 

@@ -370,9 +370,8 @@ class MultiWorkerIter:
                 "increase timeout to allow slower data loading in each worker."
             )
             raise
-        except (
-            Exception
-        ):  # of a sample, of any class: it goes to the caller, and as in MXNet no worker makes more batches
+        except Exception:  # a sample's, of any class, which the caller gets
+            # as in MXNet no worker makes more batches
             self._worker_pool.terminate()
             raise
         self._rcvd_idx += 1

@@ -147,9 +147,8 @@ class ParameterDict:
                     f"Cannot update self with other because they have different Parameters with the same name '{key}'"
                 )
             elif value._hg_origin == "attribute" and value.name in self._params and self._params[value.name] is value:
-                del self._params[
-                    value.name
-                ]  # a program that names it itself: twice here, a Trainer would step it twice
+                # a program names it itself: twice here, a Trainer would step it twice
+                del self._params[value.name]
             self._params[key] = value
 
     def _hg_adopt(self, name: str, parameter: Parameter) -> Parameter:

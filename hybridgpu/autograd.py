@@ -78,7 +78,7 @@ def backward(heads: Any, head_grads: Any = None, retain_graph: bool = False, tra
         heads: an array or a list; the gradients of several add up.
         head_grads: what the gradient of each head is multiplied with; None means ones.
         retain_graph: keep the recorded graph for another backward pass.
-        train_mode: the training flag during the pass.
+        train_mode: the training flag during the pass; what was recorded keeps its own, so BatchNorm its formula.
 
     Raises:
         MXNetError: a head that was not recorded, or whose graph was used before.

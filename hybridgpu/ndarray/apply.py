@@ -10,10 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
-import numpy as np
-
 from ..backends.device_errors import HostMemoryError, call_with_retry
-from ..backends.devices import Device, device_of
+from ..backends.devices import Device, HostDevice, device_of
 from ..backends.write_tracking import assign
 from ..base import MXNetError, OperandError, ParameterError
 from ..compiler.ir.graph import RANDOM_STATE, Graph, Provenance
@@ -271,7 +269,7 @@ def apply(
     if noted is not None and function is not None and out is None:
         writes = op.mutates and op.writes(values, autograd_state.state.training)
         plain = not (numbers or writes or (op.check_arrays and inputs))  # without arrays it checks attributes
-        if plain and device.xp is np:
+        if plain and isinstance(device, HostDevice):
 
             def general(*arrays: NDArray) -> Any:
                 return apply(op, arrays, values, None, where, kind)

@@ -58,7 +58,8 @@ def lower_node(
     values = node.values
     if shape is not None:
         values = Values({**values.as_dict(), "shape": shape})
-    return node.op.build(b, values, inputs, node.name, [Subgraph(s, labels) for s in node.subgraphs])
+    with b.of_operator(inputs):
+        return node.op.build(b, values, inputs, node.name, [Subgraph(s, labels) for s in node.subgraphs])
 
 
 def place_of(node: SymbolNode) -> str:

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from ...base import MXNetError
@@ -52,7 +53,7 @@ class Primitive:
         cost: rough scalar operations an element; decides about recomputation.
         doc: one line.
         checks: whether ``evaluate`` raises errors, on a host, for values that kernels give a result for.
-        jumps: whether results jump where operands hardly change, as of ``floor``: kernels round computed halves before it.
+        jumps: whether results jump where operands hardly change, as of ``floor``; so do casts to whole numbers and bool.
     """
 
     name: str
@@ -229,6 +230,7 @@ class Builder:
         self.inputs: list[Node] = []
         self._state: Node | None = None
         self.streams = streams
+        self._rounded: frozenset[Node] = frozenset()
         self._end, self._limited = sys.maxsize, ""
 
     def limit(self, what: str, nodes: int) -> tuple[int, str]:
@@ -250,8 +252,29 @@ class Builder:
         if self._count + nodes > self._end:
             raise MXNetError(f"{self._limited} unrolls into too many steps: its attributes ask for {nodes} more")
 
+    @contextmanager
+    def of_operator(self, operands: Sequence[Node]) -> Iterator[None]:
+        """While entered, an operator is lowered: what jumps gets operands of two bytes rounded, as eager operators store them.
+
+        What the operator computes on the way stays unrounded, as it does there.
+        """
+        before, self._rounded = self._rounded, frozenset(x for x in operands if x.dtype.is_half and x.inputs)
+        try:
+            yield
+        finally:
+            self._rounded = before
+
+    def _as_stored(self, x: Node) -> Node:
+        """An operand of the operator, or a view of one, rounded; others as they are."""
+        source = x
+        while source not in self._rounded and source.prim.family == "view" and len(source.inputs) == 1:
+            source = source.inputs[0]
+        return self.cast(self.cast(x, f32), x.dtype) if source in self._rounded else x
+
     def apply(self, prim: Primitive, inputs: Sequence[Node], params: dict[str, Any]) -> Node:
         """The node ``prim(*inputs, **params)``, new or recorded before."""
+        if self._rounded and (prim.jumps or (prim.name == "cast" and not params["dtype"].is_float)):
+            inputs = [self._as_stored(x) for x in inputs]
         return self._node(prim, inputs, params, None)
 
     def reapply(self, node: Node, inputs: Sequence[Node]) -> Node:

@@ -509,21 +509,7 @@ class CWriter:
             expr = expr([a.dtype for a in s.args], s.dtype)
         if self.target.name == "cpu" and expr == _EXP and s.dtype.compute == "float" and _below_maximum(s.args[0]):
             expr = "hg::exp_not_above_0({0})"
-        rounded = s.node.prim.jumps or (s.node.prim.name == "cast" and not s.dtype.is_float)
-        operands = [_rounded(self.names[a], s, k) if rounded else self.names[a] for k, a in enumerate(s.args)]
-        return expr.format(*operands, T=s.dtype.compute)
-
-
-def _rounded(name: str, s: Scalar, k: int) -> str:
-    """Operand ``k`` of ``s`` as memory would hold it: what is computed in halves is not rounded before it is stored."""
-    assert s.node is not None
-    a = s.args[k]
-    dtype = s.node.inputs[k].dtype
-    if not dtype.is_half or a.op not in ("compute", "reduction"):
-        return name
-    if a.node is not None and a.node.prim.name == "cast" and a.dtype is dtype:
-        return name
-    return f"{dtype.storage.replace('hg::', 'hg::round_')}({name})"
+        return expr.format(*(self.names[a] for a in s.args), T=s.dtype.compute)
 
 
 _EXP = "hg::exp({0})"

@@ -15,6 +15,7 @@ __all__ = [
     "located_hint",
     "note_location",
     "place",
+    "set_by_user",
     "user_frame",
     "user_line",
     "user_place",
@@ -78,6 +79,16 @@ def user_frame() -> int:
     while frame is not None and frame.f_code.co_filename.startswith(_PACKAGE):
         frame, level = frame.f_back, level + 1  # type: ignore[assignment]
     return level
+
+
+def set_by_user() -> bool:
+    """Whether the user's code sets the attribute whose ``__setattr__`` asks, not a layer's own."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_code.co_name != "__setattr__":
+        frame = frame.f_back
+    while frame is not None and frame.f_code.co_name == "__setattr__":
+        frame = frame.f_back
+    return frame is not None and not frame.f_code.co_filename.startswith(_PACKAGE)
 
 
 def note_location(error: Exception) -> None:

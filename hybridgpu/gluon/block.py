@@ -141,7 +141,7 @@ class Block:
                 value = self._params._hg_adopt(name, value)
             self._reg_params[name] = value
         super().__setattr__(name, value)
-        if "_hg_readers" in self.__dict__:
+        if "_hg_readers" in self.__dict__ or state.trace is not None:
             attribute_changed(self, name, existing, value)
 
     def __getstate__(self) -> dict[str, Any]:

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from ..base import MXNetError, NotImplementedForSymbol
 from ..core import autograd_state
 from ..core.fork_safe_lock import Lock
-from ..core.source_location import block_scope, user_frame
+from ..core.source_location import block_scope, set_by_user, user_frame
 from ..frontend.module_aliases import ROOTS
 from ..ndarray.binding_version import invalidate_bindings
 
@@ -287,11 +287,23 @@ def _own_names() -> frozenset[str]:
 
 
 def attribute_changed(block: Block, name: str, old: Any, new: Any) -> None:
-    """Trace again what was traced through a block while an attribute had another value than it gets."""
-    if name in _own_names() or old is new:
+    """Trace again what was traced through a block while an attribute had another value than it gets.
+
+    A number or text that ``forward`` itself assigns while it is traced gets a warning: compiled calls do not run that line.
+    """
+    plain, tracing = isinstance(new, (int, float, str)), autograd_state.state.trace is not None
+    if old is new or (type(old) is type(new) and plain and old == new) or (tracing and (old is None or not plain)):
         return
-    if not (type(old) is type(new) and isinstance(new, (int, float, str)) and old == new):
+    if name in _own_names():
+        return
+    if not tracing:
         trace_again(block, f"{name} was assigned")
+    elif set_by_user():
+        warnings.warn(
+            f"self.{name} of block {block.name} is assigned while its forward is traced: compiled calls neither assign nor read it "
+            "again. Make it an argument of the block, or assign it outside of forward, after which the next call traces again.",
+            stacklevel=user_frame(),
+        )
 
 
 def trace_again(block: Block, why: str) -> None:

@@ -37,7 +37,7 @@ LAYERS = {
     "SiLU": "nn.Swish()",
     "Softmax": "F.softmax in a hybrid_forward, or nn.HybridLambda('softmax')",
     "LogSoftmax": "F.log_softmax in a hybrid_forward, or nn.HybridLambda('log_softmax')",
-    "Identity": "nn.HybridLambda('identity')",
+    "Identity": "nn.HybridLambda(lambda F, x: x)",
     "Concatenate": "gluon.contrib.nn.HybridConcurrent(axis=1), or F.concat in a hybrid_forward",
     "HybridConcurrent": "gluon.contrib.nn.HybridConcurrent(axis=1)",
     "HybridConcatenate": "gluon.contrib.nn.HybridConcurrent(axis=1)",
@@ -63,7 +63,7 @@ LAYERS = {
     "ReflectionPad2d": "nn.ReflectionPad2D(padding)",
     "MultiheadAttention": "nn.Dense layers, F.batch_dot and F.softmax in a hybrid_forward",
     "TransformerEncoderLayer": "nn.LayerNorm, nn.Dense, F.batch_dot and F.softmax in a hybrid_forward",
-    "functional": "F.relu, F.softmax and the like in a hybrid_forward",
+    "functional": "npx.relu, npx.softmax and the like in forward, F.relu in a hybrid_forward",
     "Dropout2d": "nn.Dropout(rate, axes=(2, 3))",
     "LSTM": "gluon.rnn.LSTM(hidden_size)",
     "GRU": "gluon.rnn.GRU(hidden_size)",
@@ -105,6 +105,9 @@ METHODS = {
     "train": "with autograd.record(): around the call, or autograd.train_mode()",
     "eval": "nothing: outside autograd.record() blocks predict (autograd.predict_mode() inside it)",
     "training": "autograd.is_training()",
+    "share_parameters": "params=other.params where the block is made",
+    "reset_ctx": "net.collect_params().reset_ctx(ctx)",
+    "setattr": "net.collect_params().setattr(name, value)",
     "zero_grad": "nothing: gradients are overwritten, unless grad_req is 'add' (then net.collect_params().zero_grad())",
     "requires_grad_": "net.collect_params().setattr('grad_req', 'null'), or 'write'",
     "compile": "net.hybridize(static_alloc=True, static_shape=True)",
@@ -139,6 +142,9 @@ ARGUMENTS = {
 
 #: what is an attribute of optimizers elsewhere -> of a Trainer
 TRAINER = {
+    "share_parameters": "params=other.params where the block is made",
+    "reset_ctx": "net.collect_params().reset_ctx(ctx)",
+    "setattr": "net.collect_params().setattr(name, value)",
     "zero_grad": METHODS["zero_grad"],
     "param_groups": "trainer.set_learning_rate(rate), or trainer.optimizer",
     "state_dict": "trainer.save_states(file)",

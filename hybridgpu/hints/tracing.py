@@ -17,9 +17,7 @@ from ..core.source_location import located_hint, user_place
 
 __all__ = ["in_array_code", "in_graph", "is_symbol", "numpy_call", "through_numpy"]
 
-_PARAMETER = (
-    "A parameter comes as an argument of hybrid_forward, under its attribute's name: use that one instead of self's."
-)
+_PARAMETER = "A parameter is no array: in forward take self.name.data(); hybrid_forward gets it as an argument, under its attribute's name."
 _CONSTANT = (
     "{0} cannot enter a graph: write {1}.ones, {1}.full or {1}.arange, or make it an argument of the block, or a constant: "
     "self.name = self.params.get_constant('name', values) in __init__, and the argument name of hybrid_forward."
@@ -65,7 +63,7 @@ def in_array_code(x: Any, function: str = "", module: str = "nd") -> str:
         name = f"F.{spelled}, not {module}.{function}," if function else "operators of F"
         text = f"A block that is being traced has Symbols: write {name} in hybrid_forward, there F is mx.sym."
     elif _is_parameter(x):
-        text = f"{_PARAMETER} Elsewhere take its array, data()."
+        text = _PARAMETER
     elif isinstance(x, np.ndarray):
         text = f"Make it an array first: mx.{'nd' if module == 'nd' else 'np'}.array(values, dtype=values.dtype)."
     elif module != "nd" and hasattr(x, "as_np_ndarray"):

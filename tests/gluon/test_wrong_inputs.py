@@ -153,9 +153,7 @@ def test_states_of_another_type_than_the_net(hybridized):
 # -- what is neither array nor Symbol, or the wrong one of them
 
 CONSTANT = "cannot enter a graph: write F.ones, F.full or F.arange, or make it an argument of the block, or a constant: self.name = self.params.get_constant"
-PARAMETER = (
-    "A parameter comes as an argument of hybrid_forward, under its attribute's name: use that one instead of self's."
-)
+PARAMETER = "A parameter is no array: in forward take self.name.data(); hybrid_forward gets it as an argument, under its attribute's name."
 NUMPY = "NumPy computes with values, which are not known while tracing: write F.{}, not np.{}."
 NO_NUMBER = "Values are not known while tracing: use operators of F instead of Python's numbers and math."
 ARRAY_FIRST = "Make it an array first: mx.nd.array(values, dtype=values.dtype)."
@@ -197,7 +195,7 @@ EAGER = [
     ("F.relu(self.values)", AssertionError, "Argument data must have NDArray type, but got [[1.", ARRAY_FIRST),
     ("F.concat([x, x])", AssertionError, "Positional arguments must have NDArray type, but got", "one by one"),
     ("F.maximum(x, self.values)", TypeError, UNSUPPORTED.format("numpy.ndarray"), ARRAY_FIRST),
-    ("self.scale * x", TypeError, PARAMETER_TYPE, PARAMETER + " Elsewhere take its array, data()."),
+    ("self.scale * x", TypeError, PARAMETER_TYPE, PARAMETER),
     ("F.broadcast_mul(x, self.scale)", AssertionError, "Argument rhs must have NDArray type, but got Parameter", PARAMETER),
     ("self.values * x", TypeError, UNSUPPORTED.format("numpy.ndarray"), ARRAY_FIRST),
     ("x.__iadd__(self.values)", TypeError, UNSUPPORTED.format("numpy.ndarray"), ARRAY_FIRST),

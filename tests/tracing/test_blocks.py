@@ -3,6 +3,7 @@
 
 import copy
 import pickle
+import warnings
 
 import numpy as np
 import pytest
@@ -511,3 +512,29 @@ def test_gradients_through_a_state_that_the_call_updates_are_of_its_value_before
         expected = np.broadcast_to(mean**2 + mean * host.sum(axis=0), host.shape)
         np.testing.assert_allclose(x.grad.asnumpy(), expected, rtol=1e-4, atol=1e-5)
         assert k < 1 or net._hg_fast or net._hg_inner
+
+
+def test_what_forward_assigns_is_named():
+    """Such as a counter, which compiled calls do not count on."""
+
+    class Counting(gluon.HybridBlock):
+        def __init__(self):
+            super().__init__()
+            self.calls, self.size, self.kind, self.last = 0, 2, None, "none"
+
+        def forward(self, x):
+            self.kind, self.size = x.dtype, x.shape[0]  # as before, or nothing that a number may hide in
+            self.calls += 1
+            return x * self.calls
+
+    net = Counting()
+    net.hybridize()
+    with pytest.warns(UserWarning, match=r"self\.calls of block counting0 is assigned while") as caught:
+        net(nd.ones((2,)))
+    assert len(caught) == 1 and caught[0].filename == __file__
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert net(nd.ones((2,))).asnumpy().tolist() == [1, 1]
+        net.calls = 6  # outside
+    with pytest.warns(UserWarning, match=r"self\.calls"):
+        assert net(nd.ones((2,))).asnumpy().tolist() == [7, 7]

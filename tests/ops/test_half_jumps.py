@@ -45,6 +45,25 @@ def test_kernels_round_what_jumps(name, dtype, context, request):
         np.testing.assert_array_equal(compiled.astype("float32").asnumpy(), eager.astype("float32").asnumpy())
 
 
+@pytest.mark.parametrize("numeric", ["strict", "fast"])
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_rows_have_their_maximum(dtype, numeric):
+    """All that are equal once they are rounded, and nothing is less than the least."""
+
+    class Extremes(mx.gluon.HybridBlock):
+        def hybrid_forward(self, F, x):
+            y = F.tanh(x) * 1.7 + x
+            greatest, least = F.max(y, axis=1, keepdims=True), F.min(y, axis=1, keepdims=True)
+            return F.broadcast_equal(y, greatest), F.broadcast_lesser(y, least), y
+
+    x = (nd.arange(64 * 200).reshape((64, 200)) % 97 / 4096 + 1).astype(dtype)
+    net = Extremes()
+    net.hybridize(numeric=numeric)
+    equal, less, y = (a.astype("float32").asnumpy() for a in net(x))
+    np.testing.assert_array_equal(equal, y == y.max(axis=1, keepdims=True))
+    assert not less.any() and equal.sum() > len(y)
+
+
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
 @pytest.mark.parametrize(
     ("layers", "rows"),

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from ....core.dtypes import DType
 from ...ir.graph import Builder, Graph, Node, reachable
 from ...primitives import TABLE
 from ..recompute_hints import NO_RECOMPUTE
@@ -61,10 +62,18 @@ def bits_may_change(exact: bool) -> Callable[[Node], bool]:
 
 
 def value_source(node: Node) -> Node:
-    """The source whose elements ``node`` views in the same bits: views that round end the search."""
-    while node.prim.family == "view" and len(node.inputs) == 1 and node.prim.name != "round_to":
-        node = node.inputs[0]
-    return node
+    """The source whose elements ``node`` has, as they are stored: views that round end the search, casts that do not count."""
+    while True:
+        if node.prim.family == "view" and len(node.inputs) == 1 and node.prim.name != "round_to":
+            node = node.inputs[0]
+        elif node.dtype.is_half and node.prim.name == "cast" and _widens(node.inputs[0], node.dtype):
+            node = node.inputs[0].inputs[0]
+        else:
+            return node
+
+
+def _widens(node: Node, dtype: DType) -> bool:
+    return node.prim.name == "cast" and node.inputs[0].dtype is dtype
 
 
 def comparisons(graph: Graph) -> dict[Node, list[Node]]:

@@ -148,7 +148,8 @@ def _sharing(gradients: Sequence[NDArray], others: Sequence[NDArray]) -> list[in
     """Which gradients to copy, so that none shares memory with another or with ``others``: the last of those that do."""
     arrays = [x._data for x in (*others, *gradients)]
     owners = {id(a if a.base is None else a.base) for a in arrays}
-    if len(owners) == len(arrays):  # as nearly always: no two can touch
+    foreign = any(a.base is not None and type(a.base) is not type(a) for a in arrays)  # capsules of one memory differ
+    if len(owners) == len(arrays) and not foreign:  # as nearly always: no two can touch
         return []
     spans: list[tuple[float, float, int]] = []
     for k, x in enumerate((*others, *gradients), -len(others)):

@@ -114,7 +114,7 @@ def with_plans(function: _Function) -> _Function:
             elif kind in _PLAIN or _is_plain(x):
                 key += kind, x
             elif kind is float:
-                key += kind, str(x)  # 0.0 or -0.0
+                key += kind, str(x)  # 0.0, -0.0 or nan
             else:
                 return function(*args, **kwargs)
         for name, x in kwargs.items():
@@ -158,7 +158,7 @@ def arithmetic_with_plans(function: _Function) -> _Function:
             if plan is not None:
                 return plan.record(self, other) if state.recording else plan.run(self, other)
             whole = kind, key[0], kind, key[1]
-        elif (kind is float or kind is int) and other:
+        elif (kind is float or kind is int) and other and other == other:  # noqa: PLR0124
             key = self._type, kind, other
             plan = plans.get(key)
             if plan is not None:
@@ -178,9 +178,11 @@ def arithmetic_with_plans(function: _Function) -> _Function:
 
 
 def _is_plain(x: Any) -> bool:
-    """Whether a value equals no other one of its class: 0.0 equals -0.0, and (1,) equals (True,)."""
+    """Whether a value equals itself and no other one of its class: 0.0 equals -0.0, (1,) equals (True,), nan not itself."""
     kind = x.__class__
-    return (kind is float and x != 0) or (kind is tuple and all(e.__class__ is int for e in x))
+    if kind is float:
+        return x != 0 and x == x  # type: ignore[no-any-return]  # noqa: PLR0124
+    return kind is tuple and all(e.__class__ is int for e in x)
 
 
 def _first(

@@ -67,7 +67,7 @@ def multi_adamw_update(
 ) -> Any:
     """``adamw_update`` of many weights, with rates, decays and factors of their own."""
     inputs = [*_interleaved(weights, grads, mean, var), _factor(rescale_grad, weights[0])]
-    attributes |= {"lrs": lrs, "wds": wds, "etas": etas, "num_weights": size or len(weights)}
+    attributes = {"lrs": lrs, "wds": wds, "etas": etas, "num_weights": size or len(weights), **attributes}
     return _run("_multi_adamw_update", inputs, attributes, out)
 
 
@@ -87,7 +87,7 @@ def multi_mp_adamw_update(
 ) -> Any:
     """``mp_adamw_update`` of many weights."""
     inputs = [*_interleaved(weights, grads, mean, var, weights32), _factor(rescale_grad, weights[0])]
-    attributes |= {"lrs": lrs, "wds": wds, "etas": etas, "num_weights": size or len(weights)}
+    attributes = {"lrs": lrs, "wds": wds, "etas": etas, "num_weights": size or len(weights), **attributes}
     return _run("_multi_mp_adamw_update", inputs, attributes, out)
 
 
@@ -111,11 +111,12 @@ def multi_lamb_update(
         out: arrays that receive the new weights.
         attributes: beta1, beta2, epsilon, rescale_grad, lower_bound, upper_bound, clip_gradient, bias_correction.
     """
-    attributes |= {
+    attributes = {
         "learning_rates": lrs,
         "wds": wds,
         "step_count": step_count,
         "num_tensors": num_tensors or len(weights),
+        **attributes,
     }
     return _run("_multi_lamb_update", _interleaved(weights, grads, mean, var), attributes, out)
 
@@ -134,11 +135,12 @@ def multi_mp_lamb_update(
     **attributes: Any,
 ) -> Any:
     """``multi_lamb_update`` of ``weights32``, float copies of the weights."""
-    attributes |= {
+    attributes = {
         "learning_rates": lrs,
         "wds": wds,
         "step_count": step_count,
         "num_tensors": num_tensors or len(weights),
+        **attributes,
     }
     inputs = _interleaved(weights, grads, mean, var, weights32)
     return _run("_multi_mp_lamb_update", inputs, attributes, out)

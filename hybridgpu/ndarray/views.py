@@ -58,7 +58,6 @@ def reshape(self: NDArray, *shape: Any, **kwargs: Any) -> NDArray:
     return self._sharing(lambda data: data.reshape(target))
 
 
-@with_plans
 def flatten(self: NDArray, inplace: bool = False) -> NDArray:
     """All axes but the first as one; with ``inplace`` in the same memory."""
     if inplace:
@@ -66,7 +65,6 @@ def flatten(self: NDArray, inplace: bool = False) -> NDArray:
     return _operator(self, "Flatten")
 
 
-@with_plans
 def expand_dims(self: NDArray, axis: int, inplace: bool = False) -> NDArray:
     """A new axis of extent 1 before ``axis``; with ``inplace`` in the same memory."""
     if inplace:
@@ -76,7 +74,6 @@ def expand_dims(self: NDArray, axis: int, inplace: bool = False) -> NDArray:
     return _operator(self, "expand_dims", axis=axis)
 
 
-@with_plans
 def squeeze(self: NDArray, axis: Any = None, inplace: bool = False) -> NDArray:
     """Without axes of extent 1, all or those given; with ``inplace`` in the same memory.
 
@@ -97,12 +94,12 @@ def squeeze(self: NDArray, axis: Any = None, inplace: bool = False) -> NDArray:
     return self.reshape(tuple(d for k, d in enumerate(self.shape) if k not in chosen) or (1,))
 
 
+@with_plans
 def _operator(self: NDArray, name: str, **attributes: Any) -> NDArray:
     op = OPERATORS[name]
     return late.apply(op, (self,), op.parse(attributes))  # type: ignore[no-any-return]
 
 
-@with_plans
 def broadcast_to(self: NDArray, shape: Any) -> NDArray:
     """Repeat axes of extent 1, and new leading axes, up to ``shape``.
 
@@ -116,8 +113,7 @@ def broadcast_to(self: NDArray, shape: Any) -> NDArray:
             "operands could not be broadcast together with remapped shapes[original->remapped]: "
             f"{self.shape} and requested shape {target}"
         )
-    op = OPERATORS["broadcast_to"]
-    return late.apply(op, (self.reshape(own) if own != self.shape else self,), op.parse({"shape": target}))  # type: ignore[no-any-return]
+    return _operator(self.reshape(own) if own != self.shape else self, "broadcast_to", shape=target)
 
 
 for _method in (reshape, flatten, expand_dims, squeeze, broadcast_to):

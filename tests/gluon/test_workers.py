@@ -153,11 +153,26 @@ def test_errors_of_older_workers(what):
     assert ", in batch_of" in text and (note in text or sys.version_info < (3, 11))
 
 
-def test_older_workers_that_end():
+def _ends():
+    raise StopIteration
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_an_iterator_that_ends_in_a_sample_ends_no_epoch(workers):
+    if workers:
+        batches = MultiWorkerIterV1(1, Samples(_ends), default_mp_batchify_fn, BatchSampler(SequentialSampler(8), 2))
+    else:
+        batches = DataLoader(Samples(_ends), batch_size=2)
+    with pytest.raises(RuntimeError, match="StopIteration"):
+        list(batches)
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_older_workers_that_end(workers):
     batches = MultiWorkerIterV1(
-        1, Samples(lambda: os._exit(3)), default_mp_batchify_fn, BatchSampler(SequentialSampler(8), 2)
+        workers, Samples(lambda: os._exit(3)), default_mp_batchify_fn, BatchSampler(SequentialSampler(8), 2)
     )
-    with pytest.raises(RuntimeError, match="All workers ended before a batch was made"):
+    with pytest.raises(RuntimeError, match="A worker ended before its batch was made"):
         list(batches)
 
 

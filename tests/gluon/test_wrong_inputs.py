@@ -305,3 +305,16 @@ def test_arguments_that_do_not_fit(call, text, hybridized):
     *said, where = str(inside.value).split("\n")
     assert re.fullmatch(r"\(in block wrong, test_wrong_inputs\.py:\d+\)", where)
     assert "\n".join(said).startswith(text) and str(outside.value) == "\n".join(said)
+
+
+@pytest.mark.parametrize(
+    ("make", "text"),
+    [
+        (lambda: nn.Dense(3, 4), r"for \+: 'int' and 'str'\nAn activation is a name, such as 'relu'\..*in_units="),
+        (lambda: nn.Conv2D(3, 1, activation=nd.relu), r"for \+: 'function' and 'str'\nAn activation is a name"),
+    ],
+    ids=["size", "function"],
+)
+def test_activations_are_names(make, text):
+    with pytest.raises(TypeError, match=text):
+        make()

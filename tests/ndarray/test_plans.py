@@ -284,3 +284,29 @@ def test_a_parameter_keeps_no_memory_alive():
     del p
     gc.collect()
     assert data() is None
+
+
+@pytest.mark.parametrize(
+    "share",
+    [
+        lambda x: x.expand_dims(0, inplace=True),
+        lambda x: x.flatten(inplace=True),
+        lambda x: x.squeeze(inplace=True),
+    ],
+    ids=["expand_dims", "flatten", "squeeze"],
+)
+def test_shapes_in_place_share_memory_beside_arrays_that_are_recorded(share):
+    x, z = nd.ones((1, 3)), nd.ones((1, 3))
+    x.attach_grad()
+    with autograd.record():
+        share(x)
+        y = share(z)
+    y[:] = 5
+    assert (z.asnumpy() == 5).all()
+
+
+def test_nan_is_a_number_like_others(applied):
+    x = nd.array(A)
+    for _ in range(4):
+        assert np.isnan((x * float("nan")).asnumpy()).all()
+    assert len(applied) == 1

@@ -174,7 +174,9 @@ def residuals(
             None where that is no reason to keep these.
     """
     again, readers = _gathers_to_recompute(graph), graph.uses()
-    worth = {n for n in graph.nodes if n.prim.family in _EXPENSIVE and n not in again and not _is_view(n)}
+    worth = {
+        n for n in graph.nodes if n.prim.family in _EXPENSIVE and n not in again and not _reduces_single_elements(n)
+    }
     reduced = {
         n: _reductions_of(n, readers) for n in graph.outputs if n.dtype.is_half and strip_views(n).prim.family != "leaf"
     }
@@ -208,8 +210,8 @@ def residuals(
     return taken(worth.union(chosen))[1] if chosen else kept
 
 
-def _is_view(node: Node) -> bool:
-    """Whether a reduction has one element each to reduce. Of a half it must not be kept: it is not rounded, the half is."""
+def _reduces_single_elements(node: Node) -> bool:
+    """Whether a reduction has one element each, which costs nothing again. Kept beside a half, it would not be rounded as that is."""
     return node.prim.family == "reduce" and node.inputs[0].size == node.size
 
 

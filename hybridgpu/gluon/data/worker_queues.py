@@ -107,6 +107,8 @@ def batch_of(dataset: Any, indices: Iterable[int], batchify_fn: Callable[[list[A
             samples.append(dataset[k])
     except Exception as e:
         add_note(e, f"Raised by sample {indices[len(samples)]} of {described(dataset)}.")
+        if isinstance(e, StopIteration):  # which would end the loop over the batches
+            raise RuntimeError("a dataset raised StopIteration") from e
         raise
     try:
         return batchify_fn(samples)
@@ -241,8 +243,9 @@ class MultiWorkerIterV1:
             ended = False
             while self._rcvd_idx not in self._data_buffer:
                 if ended:
-                    raise RuntimeError("All workers ended before a batch was made: they may have run out of memory.")
-                ended = not any(worker.is_alive() for worker in self._workers)  # what they made may still be under way
+                    self.shutdown()
+                    raise RuntimeError("A worker ended before its batch was made: it may have run out of memory.")
+                ended = not all(worker.is_alive() for worker in self._workers)  # what it made may still be under way
                 self._arrived.wait(1.0)
             batch = self._data_buffer.pop(self._rcvd_idx)
         if isinstance(batch, _Failure):

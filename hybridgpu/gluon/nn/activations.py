@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from ... import initializer
+from ...core.source_location import located_hint
 from ...util import is_np_array
 from ..hybrid import HybridBlock
 
@@ -27,6 +28,22 @@ class Activation(HybridBlock):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._act_type})"
+
+
+def activation_of(name: str | None) -> Activation | None:
+    """The child of a layer that has an activation, None where it has none.
+
+    Raises:
+        TypeError: it is no name.
+    """
+    if name is None:
+        return None
+    try:
+        prefix = name + "_"
+    except TypeError as e:
+        text = "An activation is a name, such as 'relu'. Numbers of inputs are in_units= or in_channels=, or found at the first call."
+        raise TypeError(f"{e}\n{located_hint(text)}") from None
+    return Activation(name, prefix=prefix)
 
 
 class LeakyReLU(HybridBlock):

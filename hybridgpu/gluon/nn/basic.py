@@ -16,7 +16,7 @@ from ...core.source_location import user_frame
 from ...util import is_np_array
 from ..block import Block, indent
 from ..hybrid import HybridBlock
-from .activations import Activation
+from .activations import Activation, activation_of  # noqa: F401 - MXNet's module has it, too
 
 __all__ = ["Dense", "Dropout", "Embedding", "Flatten", "HybridLambda", "HybridSequential", "Lambda", "Sequential"]
 
@@ -126,7 +126,7 @@ class Dense(HybridBlock):
                 if use_bias
                 else None
             )
-            self.act = Activation(activation, prefix=activation + "_") if activation is not None else None
+            self.act = activation_of(activation)
 
     def hybrid_forward(self, F: Any, x: Any, weight: Any, bias: Any = None) -> Any:
         x = F.FullyConnected(

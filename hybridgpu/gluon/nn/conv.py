@@ -8,7 +8,7 @@ from typing import Any
 from ... import symbol
 from ...base import MXNetError, numeric_types
 from ..hybrid import HybridBlock
-from .activations import Activation
+from .activations import Activation, activation_of  # noqa: F401 - MXNet's module has it, too
 
 __all__ = ["Conv1D", "Conv1DTranspose", "Conv2D", "Conv2DTranspose", "Conv3D", "Conv3DTranspose"]
 
@@ -116,7 +116,7 @@ class _Conv(HybridBlock):
                 if use_bias
                 else None
             )
-            self.act = Activation(activation, prefix=activation + "_") if activation is not None else None
+            self.act = activation_of(activation)
 
     def hybrid_forward(self, F: Any, x: Any, weight: Any, bias: Any = None) -> Any:
         inputs = (x, weight) if bias is None else (x, weight, bias)

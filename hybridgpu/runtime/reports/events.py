@@ -71,7 +71,7 @@ class CompileReport:
 
     @property
     def signatures(self) -> int:
-        """Number of programs executable."""
+        """Number of compiled programs."""
         return sum(e.cache != "background" for e in self.events)
 
     @property

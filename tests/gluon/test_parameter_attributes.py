@@ -236,3 +236,16 @@ def test_under_mxnets_name_it_is_the_programs_to_initialize(monkeypatch):
     net.initialize()
     with pytest.raises(RuntimeError, match=r"has not been initialized.*\n.*under MXNet's name, Parameter\(\.\.\.\)"):
         net(nd.ones((2, 3)))
+
+
+def test_shared_parameters_of_one_name():
+    class Both(gluon.HybridBlock):
+        def __init__(self, **kwargs):
+            super().__init__(**kwargs)
+            self.first = self.params.get("weight", shape=(2,))
+            self.weight = gluon.Parameter(shape=(3,))
+
+    one = Both(prefix="one_")
+    other = Both(params=one.params)
+    assert other.first is one.first and other.weight is one.weight
+    assert list(one.collect_params()) == ["one_weight", "one_weight1"] == list(other.collect_params())

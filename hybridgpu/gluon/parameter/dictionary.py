@@ -161,15 +161,15 @@ class ParameterDict:
         if parameter._hg_origin == "attribute":  # of two blocks
             self._params[parameter.name] = parameter
             return parameter
-        full = self.prefix + name
-        if full not in self._params and self._hg_find(full) is not None:
-            if isinstance(parameter, Constant):
-                return self.get_constant(name, parameter.value)
-            return self.get(name, shape=parameter.shape, dtype=parameter.dtype)
-        same = 0
-        while full in self._params:  # 'weight' of ``get``, in another attribute
+        own, same = name, 0
+        while self.prefix + own in self._params:  # 'weight' of ``get``, in another attribute
             same += 1
-            full = f"{self.prefix}{name}{same}"
+            own = f"{name}{same}"
+        full = self.prefix + own
+        if self._hg_find(full) is not None:
+            if isinstance(parameter, Constant):
+                return self.get_constant(own, parameter.value)
+            return self.get(own, shape=parameter.shape, dtype=parameter.dtype)
         parameter._hg_named(full, "attribute")
         self._params[full] = parameter
         return parameter

@@ -134,7 +134,10 @@ def with_plans(function: _Function) -> _Function:
             return _first(plans, whole, arrays, function, args, kwargs)
         if plan is None:
             return function(*args, **kwargs)
-        return plan.record(*arrays) if state.recording else plan.run(*arrays)
+        result = plan.record(*arrays) if state.recording else plan.run(*arrays)
+        if noting.calls is not None:  # an outer function, whose plan may be this one
+            noting.calls.append((plan, arrays, result))
+        return result
 
     return call  # type: ignore[return-value]
 

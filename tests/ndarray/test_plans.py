@@ -310,3 +310,16 @@ def test_nan_is_a_number_like_others(applied):
     for _ in range(4):
         assert np.isnan((x * float("nan")).asnumpy()).all()
     assert len(applied) == 1
+
+
+@pytest.mark.parametrize("first", [lambda a, b: mx.np.add(a, b), lambda a, b: a + b], ids=["function", "operator"])
+def test_a_plan_inside_of_a_first_call_is_that_of_the_outer_function(first, monkeypatch):
+    a, b = mx.np.array(A), mx.np.array(B)
+    for _ in range(2):
+        first(a, b), mx.np.add(a, b), a + b
+    invoked = []
+    monkeypatch.setattr(
+        "hybridgpu.ndarray.numpy.application.ArrayApplication.invoke", lambda *given: invoked.append(given)
+    )
+    np.testing.assert_array_equal((a + b).asnumpy(), A + B)
+    assert not invoked

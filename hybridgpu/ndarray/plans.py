@@ -95,7 +95,8 @@ def with_plans(function: _Function) -> _Function:
     """The function, which does again what it did before with arguments of the same types.
 
     Args:
-        function: what it does depends on types of arrays and on other arguments alone, as far as it applies operators.
+        function: what it does depends on types of arrays and on other arguments alone, as far as it applies operators; not on
+            whether arrays are recorded. Besides, a key has the training mode, NumPy's shapes, and without arrays the context.
     """
     plans: dict[Any, Plan | None] = {}
     _tables.append(plans)
@@ -198,7 +199,7 @@ def _first(
 ) -> Any:
     """Call a function, and keep the plan if it only applied one operator to the arrays."""
     if len(set(map(id, arrays))) < len(arrays):  # x - x: which of them an operand is, is asked for all calls
-        arrays, args = _told_apart(args)
+        arrays, args = _with_distinct_arrays(args)
     outer, noting.calls = noting.calls, []
     try:
         result = function(*args, **kwargs)
@@ -221,7 +222,7 @@ def _first(
     return result
 
 
-def _told_apart(args: Sequence[Any]) -> tuple[Sequence[Any], Sequence[Any]]:
+def _with_distinct_arrays(args: Sequence[Any]) -> tuple[Sequence[Any], Sequence[Any]]:
     """(the arrays, all arguments) with another array of the same memory and history for one that came before."""
     arrays: list[Any] = []
     operands = []

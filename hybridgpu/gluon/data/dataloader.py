@@ -130,10 +130,10 @@ def _load(indices: list[int]) -> bytes:
             worker_queues.batch_of(worker_queues._worker_dataset, indices, _make), pickle.HIGHEST_PROTOCOL
         )
     except BaseException as e:
-        portable = worker_queues.portable(e)
-        if portable is e:
+        error = worker_queues.picklable_error(e)
+        if error is e:
             raise
-        raise portable from None
+        raise error from None
 
 
 def _processes_of(pool: Executor) -> list[Any]:

@@ -119,10 +119,12 @@ def batch_of(dataset: Any, indices: Iterable[int], batchify_fn: Callable[[list[A
 
 def add_note(error: BaseException, note: str) -> None:
     """As ``error.add_note``, which Python has since 3.11; earlier ones keep the note, but do not print it."""
-    error.__dict__.setdefault("__notes__", []).append(note)
+    notes = error.__dict__.setdefault("__notes__", [])
+    if note not in notes:  # one object may be raised for several batches
+        notes.append(note)
 
 
-def portable(error: BaseException) -> BaseException:
+def picklable_error(error: BaseException) -> BaseException:
     """The error of a worker process for the process that waits: itself where it can be pickled, else a RuntimeError of its text.
 
     One that cannot be made again there would break a pool.
@@ -154,7 +156,7 @@ def worker_loop_v1(dataset: Any, key_queue: Any, data_queue: Any, batchify_fn: C
         try:
             batch = batch_of(dataset, samples, batchify_fn)
         except Exception as e:  # of a sample, of any class: the process that waits raises it
-            error = portable(e)
+            error = picklable_error(e)
             batch = _Failure(error, _traceback_of(e))
         data_queue.put((number, batch))
 

@@ -73,6 +73,7 @@ def value_source(node: Node) -> Node:
 
 
 def _widens(node: Node, dtype: DType) -> bool:
+    """Whether ``node`` holds a value of ``dtype`` in another type, which a cast back then rounds."""
     return node.prim.name == "cast" and node.inputs[0].dtype is dtype
 
 

@@ -67,7 +67,6 @@ class Trainer:
             if not isinstance(p, Parameter):
                 raise ValueError(f"First argument must be a list or dict of Parameters, got list of {type(p)}.")
         self._params: list[Parameter] = list(params)
-        self._param2idx = {p.name: k for k, p in enumerate(self._params)}
         for p in self._params:
             p._set_trainer(self)
         self._kv_initialized = False
@@ -84,6 +83,11 @@ class Trainer:
             if hasattr(type(self), name):  # a property, whose own error it is
                 return object.__getattribute__(self, name)
             raise attribute_error(self, name, TRAINER)
+
+    @property
+    def _param2idx(self) -> dict[str, int]:
+        """The parameters' places by name: one that became an attribute of a block has another name since."""
+        return {p.name: k for k, p in enumerate(self._params)}
 
     def _check_contexts(self) -> list[Context]:
         contexts: list[Context] | None = None
@@ -181,12 +185,13 @@ class Trainer:
     def _init_params(self) -> None:
         """Give initialised parameters to the store; the others wait."""
         uninitialized = []
+        places = {id(p): k for k, p in enumerate(self._params)}  # two parameters may have one name
         for p in self._params_to_init if self._kvstore is not None else ():
             if p._deferred_init:
                 uninitialized.append(p)
             else:
                 copies = p.list_data()
-                self._kvstore.broadcast(self._param2idx[p.name], copies[0], copies)
+                self._kvstore.broadcast(places[id(p)], copies[0], copies)
         self._params_to_init = uninitialized
 
     def _hg_prepare(self) -> None:

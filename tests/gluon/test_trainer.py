@@ -359,3 +359,22 @@ def test_a_cast_under_a_living_trainer(compiler, optimizer, updates, monkeypatch
                 mx.MXNetError, match=f"was made for {before}: cast the net before its first step, or make a new"
             ):
                 step(after)
+
+
+def test_parameters_of_one_name_and_of_a_new_name_on_two_devices():
+    """The store knows each by its place: two may be called 'weight', and an attribute's name comes later."""
+    contexts = [mx.cpu(0), mx.cpu(1)]
+    parameters = [gluon.Parameter("weight", shape=(2,), init=mx.init.Constant(k + 1)) for k in range(2)]
+    for p in parameters:
+        p.initialize(ctx=contexts)
+    trainer = gluon.Trainer(parameters, "sgd", {"learning_rate": 1.0})
+    block = gluon.Block(prefix="block_")
+    block.scale = parameters[0]
+    assert trainer._param2idx == {"block_scale": 0, "weight": 1}
+    with autograd.record():
+        losses = [(parameters[0].data(c) * 3 + parameters[1].data(c) * 5).sum() for c in contexts]
+    autograd.backward(losses)
+    trainer.step(1)
+    for k, (p, slope) in enumerate(zip(parameters, (3, 5), strict=True)):
+        for c in contexts:
+            np.testing.assert_array_equal(p.data(c).asnumpy(), [k + 1 - 2 * slope] * 2)

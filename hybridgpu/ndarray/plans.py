@@ -54,12 +54,18 @@ class Plan(NamedTuple):
 
 
 class _Observation:
-    """Whether somebody observes the general way of all threads, as the profiler does: then neither plans nor backward plans run."""
+    """What holds for the plans of all threads.
 
-    __slots__ = ("active",)
+    Attributes:
+        active: somebody observes the general way, as the profiler does: then neither plans nor backward plans run.
+        dropped: how often all plans were dropped: what a call found out before that is not kept after it.
+    """
+
+    __slots__ = ("active", "dropped")
 
     def __init__(self) -> None:
         self.active = False
+        self.dropped = 0
 
 
 observation = _Observation()
@@ -81,6 +87,7 @@ noting = _Noting()
 
 def forget_plans() -> None:
     """Drop all plans: functions find out anew what they do."""
+    observation.dropped += 1
     for table in _tables:
         table.clear()
 
@@ -170,9 +177,10 @@ def arithmetic_with_plans(function: _Function) -> _Function:
             whole = self.__class__, *key
         else:
             return general(self, other)
+        dropped = observation.dropped
         result = general(self, other)
         known_plan = table.get((state.training, np_flags.shape or np_everywhere[0], *whole))
-        if known_plan is not None:  # not of types that one array alone has
+        if known_plan is not None and dropped == observation.dropped:  # not of types that one array alone has
             if len(plans) >= _LIMIT:
                 plans.clear()
             plans[key] = known_plan
@@ -201,6 +209,7 @@ def _first(
     if len(set(map(id, arrays))) < len(arrays):  # x - x: which of them an operand is, is asked for all calls
         arrays, args = _with_distinct_arrays(args)
     outer, noting.calls = noting.calls, []
+    dropped = observation.dropped
     try:
         result = function(*args, **kwargs)
         calls = noting.calls
@@ -215,7 +224,7 @@ def _first(
             plan = applied
     if plan is None and float in key:  # a number that varies
         return result
-    if not observation.active:
+    if not observation.active and dropped == observation.dropped:
         if len(plans) >= _LIMIT:
             plans.clear()
         plans[key] = plan

@@ -12,7 +12,7 @@ from hybridgpu import autograd, nd
 from hybridgpu.ndarray import apply as eager
 from hybridgpu.ndarray import creation, random
 from hybridgpu.ndarray.late_bindings import late
-from hybridgpu.ndarray.plans import forget_plans
+from hybridgpu.ndarray.plans import arithmetic_with_plans, forget_plans, with_plans
 from hybridgpu.ndarray.tape import FunctionCall
 
 A, B = np.array([[1.5, -2.0, 3.0]], "f"), np.array([[4.0, 0.0, -0.5]], "f")
@@ -246,6 +246,25 @@ def test_policies_end_plans():
     finally:
         use(before)
         eager.forget_graphs()
+
+
+@pytest.mark.parametrize("decorate", [with_plans, arithmetic_with_plans])
+def test_what_a_call_found_out_before_plans_ended_is_not_kept(decorate):
+    """Another thread changes the policy of mixed precision, say, while an operator is met for the first time."""
+    calls = []
+
+    @decorate
+    def add(x, y):
+        calls.append(1)
+        result = x + y
+        if len(calls) == 1:
+            forget_plans()
+        return result
+
+    x = nd.array(A)
+    for _ in range(4):
+        add(x, 2.0)
+    assert len(calls) == 2
 
 
 def test_no_warnings_of_numpy():

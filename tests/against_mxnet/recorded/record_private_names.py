@@ -7,6 +7,7 @@
 """
 
 import ast
+import functools
 import importlib
 import inspect
 import json
@@ -46,6 +47,7 @@ def private_names(cls):
     return {name for name in vars(cls) if is_private(name)} | attributes_used(cls)
 
 
+@functools.lru_cache(maxsize=None)  # noqa: UP033 - the Python that has MXNet is 3.8
 def attributes_used(cls):
     """Names with one underscore that methods of a class use of what they are called with."""
     try:

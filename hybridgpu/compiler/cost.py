@@ -17,7 +17,7 @@ rounds, bytes in flight) is what the caller knows of it. All figures are estimat
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from ..core.dtypes import f32
@@ -80,7 +80,12 @@ def node_operations(node: Node) -> int:
     if node.prim.name == "conv":
         weight = node.inputs[1]
         return 2 * node.size * (weight.size // max(1, weight.shape[0]))
-    return node.prim.cost * max([node.size, *(i.size for i in node.inputs)])
+    return node.prim.cost * _largest([node.size, *(i.size for i in node.inputs)])
+
+
+@computed
+def _largest(sizes: Sequence[int]) -> int:
+    return max(sizes)
 
 
 def cpu_kernel_seconds(target: Target, nbytes: float, nodes: Iterable[Node]) -> float:

@@ -227,10 +227,6 @@ def test_results_of_dimensions_are_kept_apart():
 
 
 SIZES = (12, 40, 61, 9, 4, 3, 2)
-PIECES = {
-    "moved",
-    "padded_on_both_sides",
-}  #: of 2 or 3, where pieces between boundaries are of one element: another text
 
 
 @pytest.mark.parametrize("make", [*EVERY, *ROWS, *SLICED, *MOVED, *INNER], ids=lambda f: f.__name__)
@@ -238,7 +234,7 @@ def test_further_sizes_share_a_text(make, compiler):
     """From the second on, whatever the extents, those of loops that would be written out among them."""
     with symbolic_dims() as scope:
         texts = texts_and_values(make, [scope.dim(n, 24) for n in SIZES], CPU, cpu_backend().load, scope)
-    assert len(texts) == (2 if make.__name__ in PIECES else 1)
+    assert len(texts) == 1
 
 
 def test_a_program_has_plain_numbers():

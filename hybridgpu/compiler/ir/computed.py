@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from .dims import Constant, Dim, Form, Scope, form_of, nominal, symbolic
 
-__all__ = ["common_divisor", "computed"]
+__all__ = ["common_divisor", "computed", "fits_into"]
 
 T = TypeVar("T")
 
@@ -28,6 +28,12 @@ def common_divisor(x: int, y: int) -> int:
         atoms = sorted(shared.elements())
     divisor = scope.of_form(((tuple(atoms), gcd(*(c for _, c in terms))),))
     return divisor  # type: ignore[no-any-return]
+
+
+def fits_into(size: int, room: int) -> bool:
+    """Whether ``size <= room``. A guard only where it is so: what finds no room goes elsewhere, and may at every size."""
+    values = [x.value if type(x) is Dim else x for x in (size, room)]
+    return values[0] <= values[1] and size <= room
 
 
 def computed(function: Callable[..., T]) -> Callable[..., T]:

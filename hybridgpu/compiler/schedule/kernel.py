@@ -340,7 +340,7 @@ class CWriter:
             ):
                 text, rest = f"({text} {'-' if rest < 0 else '+'} {abs(rest) // c})", 0  # where a part begins
             far = near and (c > near or (k == 0 and self.is_delinearized(atom)))
-            if worth_argument(c) and (far or (self.is_dynamic(atom) and c != row)):
+            if worth_argument(c) and (far or (self.is_dynamic(atom) and (type(c) is Dim or c != row))):
                 name = self.atom(atom) if isinstance(atom, Var) else ""
                 text = f"{text} * {self.runtime_args.stride(c, name)}"
             elif c == -1:
@@ -397,10 +397,12 @@ class CWriter:
             return name
         if isinstance(atom, IndirectIndex):
             return f"(Index){self.names[atom.value]}"
-        inner, by = self.expr(atom.expr), str(atom.by)
+        inner = self.expr(atom.expr)
         if self.is_delinearized(atom):
             by = self.runtime_args.divisor(atom.by)
             by = by if self.target.name == "cpu" else f"(Index){by}"
+        else:
+            by = literal_text(atom.by)
         if len(atom.expr.terms) + bool(atom.expr.const) > 1:
             inner = f"({inner})"
         return f"{inner} / {by}" if isinstance(atom, Quotient) else f"({inner} % {by})"

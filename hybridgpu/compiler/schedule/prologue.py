@@ -34,6 +34,7 @@ __all__ = [
     "ImagePrologue",
     "Loader",
     "computed_operand",
+    "dynamic_panel_columns",
     "image_prologue",
     "loader",
     "panel",
@@ -158,6 +159,12 @@ def panel_rows(rows: int, depth: int, itemsize: int) -> int:
 def panel_columns(columns: int, depth: int, itemsize: int, along: bool) -> int:
     """Columns of a panel of a right operand, 0 if none fits; ``along``: it is contiguous along the sum."""
     return min(columns, _largest_fitting(_PANEL_COLUMNS if along else _PANEL_STRIP_COLUMNS, depth * itemsize))
+
+
+def dynamic_panel_columns(depth: int, itemsize: int) -> int:
+    """Columns of a panel of a right operand that is contiguous along the sum, where how many there are is dynamic; 0 if
+    there is no room for some."""
+    return next((c for c in _PANEL_COLUMNS if c * depth * itemsize <= PANEL_BYTES), 0)
 
 
 def _largest_fitting(counts: tuple[int, ...], line: int) -> int:

@@ -199,14 +199,16 @@ def dynamic_row(program: ScalarProgram) -> Var | None:
     """The reduced axis of rows on the CPU, if its length is dynamic; None if that is better a literal.
 
     The scores of attention are as long as a sentence. Rows of whole vectors, most of which are features, are walked in
-    whole blocks; of others nothing is lost, and all of them have one text.
+    whole blocks; of others nothing is lost, and all of them have one text. Of rows that gather, as the losses of a sentence
+    pick what each word was, the length is a literal until it is known to change.
     """
     if program.column_sums or len(program.reduced) != 1 or any(s.conditions for s in program.scalars):
         return None
     row = program.reduced[0]
     if nominal(row.extent) < _FEATURE_MULTIPLE or not likely_dynamic(row.extent):
         return None
-    return row if _contiguous_along(program, row) else None
+    known = type(row.extent) is Dim and not any(map(_is_taken_apart, program.expressions()))
+    return row if known or _contiguous_along(program, row) else None
 
 
 def dynamic_transposed(program: ScalarProgram, row: Var) -> frozenset[str]:
@@ -226,14 +228,21 @@ def dynamic_transposed(program: ScalarProgram, row: Var) -> frozenset[str]:
 def dynamic_columns(program: ScalarProgram, lane: Var, outer: Var | None = None) -> frozenset[str]:
     """Dynamic axes around ``lane``, along which neighbours are reduced side by side.
 
-    Means over the words of a sentence are such reductions. Those of few elements, as of windows, are written out. Where
-    parts of a join lie side by side, and in sums over the batch, the variable ``outer``, something else may be a sentence.
+    Means over the words of a sentence are such reductions, and gradients of a bias of each word's features or of a table
+    of positions. Those of few elements, as of windows, are written out. Where parts of a join lie side by side, and in sums
+    over the batch, the variable ``outer``, something else may be a sentence.
     """
     tests, around = _condition_terms(program), [v for v in program.vars if v is not lane]
-    sentences = any(likely_dynamic(v.extent) for v in around if v is not outer)
+    known = type(lane.extent) is Dim
+    sentences = known or any(likely_dynamic(v.extent) for v in around if v is not outer)
     if (tests or outer) and not (sentences and tests <= {((lane, 1),)}):
         return frozenset()
-    if (outer is None and nominal(program.reduced[0].extent) <= _MAX_LITERAL) or not _contiguous_along(program, lane):
+    long = (
+        outer
+        or nominal(program.reduced[0].extent) > _MAX_LITERAL
+        or any(likely_dynamic(v.extent) for v in program.reduced)
+    )
+    if not (long or known) or not _contiguous_along(program, lane):
         return frozenset()
     for e in program.expressions():
         if any(lane in e.vars and 0 < e.coefficient(v) < lane.extent for v in program.reduced):  # windows overlap
@@ -248,10 +257,12 @@ def _condition_terms(program: ScalarProgram) -> set[tuple[tuple[object, int], ..
 
 def _contiguous_along(program: ScalarProgram, v: Var) -> bool:
     """True if what follows each other along ``v`` lies side by side or in one place, and no position is taken apart."""
-    return all(
-        e.coefficient(v) in (0, 1) and not any(isinstance(a, (Quotient, Remainder)) for a, _ in e.terms)
-        for e in program.expressions()
-    )
+    return all(e.coefficient(v) in (0, 1) and not _is_taken_apart(e) for e in program.expressions())
+
+
+def _is_taken_apart(e: Expr) -> bool:
+    """Whether an index has quotients or remainders of positions in it."""
+    return any(isinstance(a, (Quotient, Remainder)) for a, _ in e.terms)
 
 
 def dynamic_lengths(rows: int, columns: int, terms: int) -> set[int]:

@@ -130,7 +130,7 @@ def _assign_group(state: State, node: Node) -> None:
         return
     if consumers:
         # those of the largest domains first: others may be values of their rows
-        top = sorted((g for g in consumers if g.level == level - 1), key=lambda g: -g.points)
+        top = sorted((g for g in consumers if g.level == level - 1), key=lambda g: -nominal(g.points))
         while len(top) > 1:
             refusal = merge(state, top[0], top[1], node)
             if refusal:
@@ -215,7 +215,8 @@ def _read_by_windows(group: Group, node: Node) -> bool:
 def _repeats_places(e: Expr) -> bool:
     """True if ``e``, a sum of parts of the index, has fewer values than these together."""
     extents = [nominal(atom.high) - nominal(atom.low) + 1 for atom, _ in e.terms]
-    values = 1 + sum(abs(factor) * (extent - 1) for extent, (_, factor) in zip(extents, e.terms, strict=True))
+    steps = [abs(nominal(factor)) for _, factor in e.terms]
+    values = 1 + sum(step * (extent - 1) for step, extent in zip(steps, extents, strict=True))
     return prod(extents) > values
 
 

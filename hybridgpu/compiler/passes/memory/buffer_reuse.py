@@ -18,6 +18,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from ....core.dataclass import dataclass, field
+from ...ir.computed import fits_into
 from .arena_offsets import ALIGNMENT
 from .step_order import MIN_PEAK_BYTES
 
@@ -150,7 +151,8 @@ def _alias_to_results(
         for r in by_room[fits].tolist():
             if written[r] == last[k] and (k, r) not in into:
                 continue
-            if exact[1][r] >= exact[0][k] and all(last[k] < begin or end < first[k] for begin, end in busy.get(r, ())):
+            free = all(last[k] < begin or end < first[k] for begin, end in busy.get(r, ()))
+            if free and fits_into(exact[0][k], exact[1][r]):
                 return int(r)
         return None
 

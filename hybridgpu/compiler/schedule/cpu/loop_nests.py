@@ -184,7 +184,7 @@ def build_loops(
     """
     points, first = prod(v.extent for v in program.vars), program.vars[0] if partial_range else None
     try:
-        builder = _LoopBuilder(writer, first, splits=points >= _MIN_SPLIT_POINTS, prefetch=prefetch)
+        builder = _LoopBuilder(writer, first, splits=nominal(points) >= _MIN_SPLIT_POINTS, prefetch=prefetch)
         body, loops = builder.build(program)
     except TooManyStatements:
         if any(map(is_combine, program.scalars)):  # tests of every element are better made in loops over them

@@ -70,7 +70,7 @@ _PRIVATE_BUFFER_BYTES = CpuConstants.l1_bytes // 3  #: bytes of a row that are k
 
 
 def cache_index(
-    program: ScalarProgram, tile: int, rows: int = 0, extent: Callable[[Var], str] = lambda v: str(v.extent)
+    program: ScalarProgram, tile: int, rows: int = 0, extent: Callable[[Var], str] = lambda v: literal_text(v.extent)
 ) -> str:
     """Where a row's cache holds the element of the loop variables; in a tile of rows, that of row ``j``.
 
@@ -82,7 +82,8 @@ def cache_index(
     if rows:
         row = next(v for v in reversed(program.vars) if v not in program.reduced)
         one = len(program.reduced) == 1
-        return f"({row.name} - from) * {extent(program.reduced[0]) if one else prod(v.extent for v in program.reduced)} + {at}"
+        width = extent(program.reduced[0]) if one else literal_text(prod(v.extent for v in program.reduced))
+        return f"({row.name} - from) * {width} + {at}"
     return f"({at}) * {tile} + j" if tile else at
 
 
@@ -225,10 +226,11 @@ def packed_lanes(program: ScalarProgram, rows: list[Var]) -> int:
     A run of them lies in memory without a gap, of every array that is walked, and is some whole vectors.
     """
     last, count = rows[-1], rows[-1].extent
-    if len(program.reduced) != 1 or not 1 < count < MIN_LANE_ROWS or program.column_sums or program.full_reductions:
+    few = 1 < nominal(count) < MIN_LANE_ROWS
+    if len(program.reduced) != 1 or not few or program.column_sums or program.full_reductions:
         return 0
     along = program.reduced[0]
-    if along.extent < _MIN_PACKED_ROW or along.extent * count < _MIN_PACKED_ELEMENTS:
+    if nominal(along.extent) < _MIN_PACKED_ROW or nominal(along.extent * count) < _MIN_PACKED_ELEMENTS:
         return 0
     run = _VECTOR // gcd(_VECTOR, count)
     while run * count < _LANES and along.extent % (2 * run) == 0:
@@ -350,7 +352,10 @@ def transpose_short_rows(program: ScalarProgram, rows: list[Var], writer: CWrite
     loads = [s for s in program.scalars if s.op == "load" and s.vars & set(program.reduced)]
     if type(width) is Dim and dynamic_row(program) is None:  # tiles of a literal width
         return None
-    if row is None or not loads or not 2 <= width <= SHORT_ROW or (width > _VECTOR and width % _VECTOR == 0):
+    wanted = nominal(width)
+    if row is None or not loads or not 2 <= wanted <= SHORT_ROW or (wanted > _VECTOR and wanted % _VECTOR == 0):
+        return None
+    if width > SHORT_ROW:  # tiles have no room for it
         return None
     if len(rows) > 1 and nominal(row.extent) < TILE // 4:  # (how many there are of the outermost is an argument)
         return None
@@ -512,5 +517,5 @@ def row_major_text(variables: list[Var]) -> str:
     """The row-major position of the variables as C text."""
     text = variables[0].name
     for v in variables[1:]:
-        text = f"({text}) * {v.extent} + {v.name}"
+        text = f"({text}) * {literal_text(v.extent)} + {v.name}"
     return text

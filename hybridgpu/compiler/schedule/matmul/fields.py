@@ -62,8 +62,9 @@ class ColumnSpan:
     """Columns that one call of a product's function computes on the CPU: all of them, if none are made in panels.
 
     Attributes:
-        begin, end: where such calls begin, and where they end, …
-        columns: … each of so many columns.
+        begin, end: where such calls begin, and C text of where they end.
+        columns: how many each computes, 0 where that is dynamic: up to ``step``.
+        step: from one panel to the next.
         right: the right operand.
         panel: what is computed of it first, if anything.
         parameters: names of the row and the column that the function counts.
@@ -71,8 +72,9 @@ class ColumnSpan:
     """
 
     begin: int
-    end: int
+    end: str
     columns: int
+    step: int
     right: Matrix
     panel: list[Line] | None
     parameters: tuple[str, str]

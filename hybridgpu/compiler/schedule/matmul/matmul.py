@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from ....core.dataclass import dataclass, field
 from ...ir.computed import computed
+from ...ir.dim_texts import literal_text
 from ...ir.graph import Node
 from ...ir.indexing import Expr, Var, of_var, substitute
 from ...passes.fuse.group import Group, label
@@ -43,7 +44,16 @@ from ..kernel import (
     unravel,
     variables_of,
 )
-from ..prologue import PANEL_BYTES, ComputedOperand, computed_operand, loader, panel, panel_columns, panel_rows
+from ..prologue import (
+    PANEL_BYTES,
+    ComputedOperand,
+    computed_operand,
+    dynamic_panel_columns,
+    loader,
+    panel,
+    panel_columns,
+    panel_rows,
+)
 from ..runtime_args import dynamic_lengths, likely_dynamic, reduces_outermost
 from ..scalar import ScalarProgram
 from ..traffic import elements_read, traffic
@@ -227,10 +237,11 @@ def _lay_out_operands(p: _Product, row: Var, column: Var, constants: bool) -> No
         pointer = writer.pointers.setdefault(node, f"x{len(writer.pointers)}")
         table = {v: of_var(b) for v, b in zip(variables[:-2], p.batch, strict=True)}
         place = substitute(Expr(tuple((a, c) for a, c in offset.terms if a in variables[:-2]), offset.const), table)
-        start = place + (of_var(row) * along if position == 0 else of_var(column) * across)
-        writer.printed.clear()
-        p.starts.append(address(pointer, writer.address_text(start, matrix=True)))
-        p.start_variables |= writer.variables()
+        if not writer.target.loop_nests:  # a thread begins at a row and a column
+            start = place + (of_var(row) * along if position == 0 else of_var(column) * across)
+            writer.printed.clear()
+            p.starts.append(address(pointer, writer.address_text(start, matrix=True)))
+            p.start_variables |= writer.variables()
         p.operands.append(Matrix(pointer, writer.address_text(place, matrix=True), along, across))
         p.stored_operands.append(node)
 
@@ -258,7 +269,8 @@ def _is_packed(dot: Node) -> bool:
 def _dynamic_axes(dot: Node, m: Var, n: Var, depth: Var, prologues: Mapping[int, Group]) -> frozenset[Var]:
     """Dynamic axes of a batch of products on the CPU; see :func:`.dynamic_lengths`.
 
-    Not those of a panel of columns, which is as wide as its text says, and not the sum of dots, whose blocks are vectors.
+    Not the columns of a panel that is contiguous along them, which is as wide as its text says, and not the sum of dots, whose
+    blocks are vectors.
     """
     axes = {v for v in (m, n, depth) if v.extent in dynamic_lengths(m.extent, n.extent, depth.extent)}
     size = dot.dtype.size
@@ -266,7 +278,8 @@ def _dynamic_axes(dot: Node, m: Var, n: Var, depth: Var, prologues: Mapping[int,
         axes.discard(depth)
     if 1 in prologues:
         along = contiguous_along_k(dot)
-        axes.discard(n)
+        if not along or not dynamic_panel_columns(depth.extent, size):
+            axes.discard(n)
         if (
             panel_columns(n.extent, depth.extent, size, along) < n.extent
             or depth.extent * n.extent * size > PANEL_BYTES
@@ -287,9 +300,9 @@ def _with_dynamic_rows(o: Matrix, first: int, second: int) -> Matrix:
     return o.with_dynamic(True, True)
 
 
-def _shape_text(writer: CWriter, left: Matrix, right: Matrix, n: Var, depth: Var, lengths: frozenset[Var]) -> str:
-    """C text of the runtime shape that a product's function takes."""
-    named, parts = writer.runtime_args.named, [writer.extent(n) if n in lengths else "0"]
+def _shape_text(writer: CWriter, left: Matrix, right: Matrix, columns: str, depth: Var, lengths: frozenset[Var]) -> str:
+    """C text of the runtime shape that a product's function takes; ``columns``: C text of their number."""
+    named, parts = writer.runtime_args.named, [columns]
     parts.append(writer.runtime_args.reduction_length(depth.extent) if depth in lengths else "0")
     for name, matrix in (("left", left), ("right", right)):
         strides = zip(matrix.dynamic, (matrix.first, matrix.second), strict=True)
@@ -353,13 +366,14 @@ def _cpu_loops(p: _Product, target: Target, outputs: Sequence[Node]) -> _Loops:
     dynamic = outermost and not p.prologues and form == "axpy"
     statements = _epilogue_statements(p)
     lines = ("0", "lines" if panels else writer.extent(m)) if batch else ("begin", "end")
-    calls = _panels(p, lines, statements)
-    if lengths:
-        calls.spans = [replace(s, columns=0) if n in lengths else s for s in calls.spans]
+    calls = _panels(p, lines, statements, n in lengths)
     terms = writer.runtime_args.reduction_length(depth) if dynamic and not words else ""
     if lengths or words:
         argument_axes = frozenset({p.k}) if dynamic else lengths
-        terms = _shape_text(writer, calls.left, calls.spans[0].right, n, p.k, argument_axes)
+        columns = "to_column - column" if 1 in p.prologues else writer.extent(n)
+        terms = _shape_text(
+            writer, calls.left, calls.spans[0].right, columns if n in argument_axes else "0", p.k, argument_axes
+        )
     if batch and not panels and not worth_argument(batch[0].extent):  # of a batch of few, threads share the heads
         batch = sorted(batch, key=lambda v: -v.extent)
     fields = CpuMatmulFields(
@@ -433,7 +447,7 @@ def _blocked_loops(p: _Product, outputs: Sequence[Node]) -> _Loops:
     )
 
 
-def _panels(p: _Product, lines: tuple[str, str], statements: list[Statement]) -> _Panels:
+def _panels(p: _Product, lines: tuple[str, str], statements: list[Statement], dynamic_columns: bool) -> _Panels:
     """Panels of the operands that are made, and the calls between them; ``lines``: the rows to compute."""
     writer, prologues, dot, m, n = p.writer, p.prologues, p.dot, p.m, p.n
     depth, size = p.k.extent, dot.dtype.size
@@ -448,8 +462,17 @@ def _panels(p: _Product, lines: tuple[str, str], statements: list[Statement]) ->
         panels.rows, panels.range = (*lines, each), "0, to - from"
         panels.left = Matrix("left", "0", depth, 1, (dynamic, False))
         row, places = "r", [Statement("Index", m.name, "from + r")]
-    spans = [ColumnSpan(0, n.extent, n.extent, p.operands[1], None, (row, n.name), places)]
-    if 1 in prologues:
+    columns = 0 if dynamic_columns else n.extent
+    all_columns = literal_text(n.extent)
+    spans = [ColumnSpan(0, all_columns, columns, n.extent, p.operands[1], None, (row, n.name), places)]
+    if 1 in prologues and dynamic_columns:
+        places = [*places, Statement("Index", n.name, "column + c")]
+        step = dynamic_panel_columns(depth, size)
+        right, turns = panel(p.prologue_operand(1, True), "right", writer, "column", "to_column", step)
+        panels.transposes |= turns
+        matrix = Matrix("right", "0", 1, depth)
+        spans = [ColumnSpan(0, writer.extent(n), 0, step, matrix, right, (row, "c"), places)]
+    elif 1 in prologues:
         along = contiguous_along_k(dot)
         count = panel_columns(n.extent, depth, size, along)
         whole = n.extent // count * count
@@ -469,7 +492,7 @@ def _panels(p: _Product, lines: tuple[str, str], statements: list[Statement]) ->
                 )
                 matrix = Matrix("right", "0", width, 1)
             panels.transposes |= turns
-            spans.append(ColumnSpan(begin, end, width, matrix, right, (row, "c"), places))
+            spans.append(ColumnSpan(begin, literal_text(end), width, width, matrix, right, (row, "c"), places))
     panels.spans = [replace(s, places=[p for p in s.places if p.name in used]) for s in spans]
     return panels
 

@@ -238,6 +238,18 @@ def test_names():
     ]
 
 
+def test_names_of_two_directions():
+    """Sequences are reversed before either cell is unrolled, so nodes are numbered as MXNet 1.9.1 numbers them."""
+    with mx.name.NameManager():
+        cell = rnn.BidirectionalCell(rnn.RNNCell(H, prefix="l_"), rnn.RNNCell(H, prefix="r_"))
+        out, states = cell.unroll(2, mx.sym.var("x"), merge_outputs=True, valid_length=mx.sym.var("n"))
+    nodes = json.loads(mx.sym.Group([out, *states]).tojson())["nodes"]
+    names = {node["name"]: [nodes[i[0]]["name"] for i in node["inputs"]] for node in nodes}
+    assert names["sequencereverse0"] == ["stack0", "n"] and names["stack0"] == ["split0", "split0"]
+    assert names["sequencelast0"] == ["stack1", "n"] and names["sequencemask0"] == ["stack2", "n"]
+    assert names["sequencereverse1"] == ["stack5", "n"] and names["bi_out"] == ["sequencemask0", "stack6"]
+
+
 def stacked():
     stack = rnn.HybridSequentialRNNCell()
     for cell in (rnn.LSTMCell(H), rnn.DropoutCell(0.3), rnn.ResidualCell(rnn.GRUCell(H))):
@@ -364,6 +376,15 @@ def test_variational_dropout_keeps_its_mask():
         first, _ = cell.unroll(T, x, merge_outputs=True)
     zero = first.asnumpy() == 0
     assert (zero.all(1) == zero.any(1)).mean() > 0.6 and zero.any()
+
+
+def test_variational_dropout_of_a_cell_without_states():
+    """It has no first state, which nothing is dropped from either."""
+    cell = contrib.rnn.VariationalDropoutCell(rnn.DropoutCell(0.5), drop_inputs=0.3, drop_outputs=0.2)
+    x = array((N, C))
+    out, states = cell(x, [])
+    np.testing.assert_array_equal(out.asnumpy(), x.asnumpy())
+    assert states == []
 
 
 @pytest.mark.parametrize("kind", ["RNN", "LSTM", "GRU"])

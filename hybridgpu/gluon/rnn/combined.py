@@ -317,6 +317,7 @@ class BidirectionalCell(_CellContainer, HybridRecurrentCell):
         right: Any
         left, right = self._children.values()
         first = len(left.state_info(sequence.batch_size))
+        backwards = reversed_steps(steps, length, valid_length)  # before any node of a cell, as MXNet numbers them
         one, one_states = left.unroll(
             length,
             inputs=steps,
@@ -327,7 +328,7 @@ class BidirectionalCell(_CellContainer, HybridRecurrentCell):
         )
         two, two_states = right.unroll(
             length,
-            inputs=reversed_steps(steps, length, valid_length),
+            inputs=backwards,
             begin_state=states[first:],
             layout=layout,
             merge_outputs=False,

@@ -49,9 +49,10 @@ class VariationalDropoutCell(ModifierCell):
         return x * self._hg_masks[name]
 
     def hybrid_forward(self, F: Any, inputs: Any, states: Any) -> Any:  # type: ignore[override]
-        first = self._hg_dropped(F, states[0], "states", self.drop_states)
+        if self.drop_states:  # a cell without states has no first one
+            states = [self._hg_dropped(F, states[0], "states", self.drop_states), *states[1:]]
         inputs = self._hg_dropped(F, inputs, "x", self.drop_inputs)
-        output, new = self.base_cell(inputs, [first, *states[1:]])
+        output, new = self.base_cell(inputs, states)
         return self._hg_dropped(F, output, "outputs", self.drop_outputs), new
 
     def unroll(

@@ -403,7 +403,7 @@ class Executor:
             allow_up_sizing: arrays may grow.
 
         Raises:
-            MXNetError, AssertionError: shapes that do not fit or grow without leave.
+            MXNetError: shapes that do not fit, change unnamed, or grow without leave.
         """
         shapes, _, aux_shapes = self._symbol.infer_shape(**kwargs)
         if shapes is None:
@@ -413,9 +413,9 @@ class Executor:
             if array is None or array.shape == shape:
                 return array
             if not (partial_shaping or name in kwargs):
-                raise AssertionError(
-                    f"Shape of unspecified array {what}:{name} changed. This can cause the new executor to not share "
-                    "parameters with the old one. Please check for error in network. If this is intended, set "
+                raise MXNetError(
+                    f"Shape of unspecifie {what}: {name} changed. This can cause the new executor to not share "
+                    "parameters with the old one. Please check for error in network.If this is intended, set "
                     "partial_shaping=True to suppress this warning."
                 )
             size = prod(shape)

@@ -100,7 +100,7 @@ def test_reshape_shares_what_stays():
     with pytest.raises(mx.MXNetError, match="larger than original"):
         e.reshape(x=(9, 4))
     assert e.reshape(x=(9, 4), allow_up_sizing=True).outputs[0].shape == (9, 3)
-    with pytest.raises(AssertionError, match="Shape of unspecified array arg:fc_weight changed"):
+    with pytest.raises(mx.MXNetError, match="Shape of unspecifie arg: fc_weight changed"):
         e.reshape(x=(5, 7), allow_up_sizing=True)
 
 

@@ -37,6 +37,55 @@ def test_operators(case):
     assert same(ours, theirs, *((2e-3, 2e-3) if "float16" in case else (1e-5, 2e-6)))
 
 
+#: operator, attributes, weight, gradient and states; what MXNet 1.9.1 makes of the weight and the states
+BITS = [
+    ("sgd_update", {}, [[-0.21, -0.05], [-1.34, -1.76]], [[-0.16958999633789062, 0.0028500035405158997]]),
+    (
+        "sgd_mom_update",
+        {"momentum": 0.9},
+        [[-1.18, 1.34], [-1.22, 1.4], [-0.17, 0.26]],
+        [[-1.295219898223877, 1.5306600332260132], [-0.11522000283002853, 0.19065998494625092]],
+    ),
+    (
+        "multi_sgd_update",
+        {"clip_gradient": 0.2, "num_weights": 1},
+        [[-2, -0.62], [1.52, -0.4]],
+        [[-2.0179998874664307, -0.6073800325393677]],
+    ),
+    (
+        "ftrl_update",
+        {"rescale_grad": 1.0},
+        [[0.88, -1.41], [0.17, 1.33], [-1.83, -1.41], [1.66, 1.77]],
+        [
+            [0.07599268108606339, -0.26632606983184814],
+            [-1.758270025253296, 7.686040878295898],
+            [1.6888999938964844, 3.538900136947632],
+        ],
+    ),
+    # what is not finite is seen in the weight, and overflows where it does in MXNet
+    ("ftrl_update", {"wd": 0.0}, [[1.0], [np.nan], [0.0], [0.0]], [[np.nan], [np.nan], [np.nan]]),
+    ("multi_sgd_update", {"wd": 0.0, "num_weights": 1}, [[np.inf, -np.inf], [1, 0]], [[np.nan, np.nan]]),
+    (
+        "ftml_update",
+        {"t": 1, "rescale_grad": 1.0},
+        [[1], [1e20], [0], [0], [0]],
+        [[np.nan], [np.inf], [np.inf], [-np.inf]],
+    ),
+]
+
+
+@pytest.mark.parametrize(("name", "attributes", "arrays", "expected"), BITS)
+def test_bits_of_operators(name, attributes, arrays, expected):
+    """Products and sums in MXNet's order, so that weights are MXNet's to the last bit."""
+    given = [nd.array(a) for a in arrays]
+    attributes = {"lr": 0.1, "wd": 0.01, "rescale_grad": 0.3} | attributes
+    if many := name.startswith("multi"):
+        attributes |= {"lrs": [attributes.pop("lr")], "wds": [attributes.pop("wd")]}
+    getattr(nd, name)(*given, out=[given[0]] if many else given[0], **attributes)
+    for found, wanted in zip((given[0], *given[2:]), expected, strict=True):
+        np.testing.assert_array_equal(found.asnumpy(), np.array(wanted, np.float32))
+
+
 @pytest.mark.parametrize(
     ("name", "first", "second"),
     [

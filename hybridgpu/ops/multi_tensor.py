@@ -22,8 +22,8 @@ from .optimizer import (
     RESCALE,
     Scalars,
     epsilon,
-    sgd,
     sgd_momentum,
+    sgd_of_many,
 )
 from .optimizer_adamw import BOUNDS, adamw, adamw_params, lamb_direction, lamb_step, need_factor
 from .params import REQUIRED, Bool, Float, Floats, Int, Ints, Param, Values
@@ -148,7 +148,7 @@ def _many_sgd(momentum: bool, mixed: bool, preloaded: bool) -> None:
             _need_numbers("learning rates", "num_weights", p.num_weights, len(p.lrs))
             _need_numbers("weight decays", "num_weights", p.num_weights, len(p.wds))
             lr, wd = s(p.lrs[k]), s(p.wds[k])
-        step = sgd_momentum if momentum else sgd
+        step = sgd_momentum if momentum else sgd_of_many
         new, *rest = step(b, s, lr, wd, master, b.cast(grad, master.dtype), *(b.cast(x, master.dtype) for x in states))
         rest = [b.cast(r, x.dtype) for r, x in zip(rest, states, strict=True)]
         return [b.cast(new, weight.dtype), *rest, *_copied(b, weight, copy, new)]

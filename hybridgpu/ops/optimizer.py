@@ -37,6 +37,7 @@ __all__ = [
     "rate",
     "sgd",
     "sgd_momentum",
+    "sgd_of_many",
     "single",
 ]
 
@@ -94,6 +95,10 @@ class Scalars:
         """The gradient rescaled and clipped."""
         return self.clipped(grad * self.rescale_grad, self.p.clip_gradient)
 
+    def along(self, lr: Node, grad: Node) -> Node:
+        """The rate times the gradient rescaled and clipped; without a bound the two factors come first, as in MXNet's SGD."""
+        return lr * self.scaled(grad) if self.p.clip_gradient >= 0 else lr * self.rescale_grad * grad
+
     def decayed(self, grad: Node, weight: Node, wd: Node) -> Node:
         """The gradient rescaled, with weight decay, then clipped."""
         return self.clipped(grad * self.rescale_grad + weight * wd, self.p.clip_gradient)
@@ -103,11 +108,16 @@ class Scalars:
 
 
 def sgd(b: Builder, s: Scalars, lr: Node, wd: Node, weight: Node, grad: Node) -> tuple[Node, ...]:
-    return ((1 - lr * wd) * weight - lr * s.scaled(grad),)
+    return ((1 - lr * wd) * weight - s.along(lr, grad),)
+
+
+def sgd_of_many(b: Builder, s: Scalars, lr: Node, wd: Node, weight: Node, grad: Node) -> tuple[Node, ...]:
+    """As MXNet's operators of many weights compute it: a step with momentum from a momentum of 0."""
+    return (weight + (s(0.0) - lr * wd * weight - s.along(lr, grad)),)
 
 
 def sgd_momentum(b: Builder, s: Scalars, lr: Node, wd: Node, weight: Node, grad: Node, mom: Node) -> tuple[Node, ...]:
-    mom = s.momentum * mom - lr * wd * weight - lr * s.scaled(grad)
+    mom = s.momentum * mom - lr * wd * weight - s.along(lr, grad)
     return weight + mom, mom
 
 
@@ -158,17 +168,18 @@ def _rmsprop_alex(
 
 def _ftrl(b: Builder, s: Scalars, lr: Node, wd: Node, weight: Node, grad: Node, z: Node, n: Node) -> tuple[Node, ...]:
     grad = s.scaled(grad)
-    z = z + grad - (b.sqrt(n + grad * grad) - b.sqrt(n)) * weight / lr
+    z = z + (grad - (b.sqrt(n + grad * grad) - b.sqrt(n)) * weight / lr)
     n = n + grad * grad
     moved = (b.sign(z) * s.lamda1 - z) / ((s.beta + b.sqrt(n)) / lr + wd)
-    return b.select(b.gt(b.abs(z), s.lamda1), moved, b.full_like(z, 0)), z, n
+    # a product, not a choice: a weight whose z is NaN is NaN
+    return moved * b.cast(b.gt(b.abs(z), s.lamda1), z.dtype), z, n
 
 
 def _ftml(
     b: Builder, s: Scalars, lr: Node, wd: Node, weight: Node, grad: Node, d: Node, v: Node, z: Node
 ) -> tuple[Node, ...]:
     grad = s.clipped(grad * s.rescale_grad + wd * weight, s.p.clip_grad)
-    v = s.beta2 * v + (1 - s.beta2) * grad * grad
+    v = s.beta2 * v + (1 - s.beta2) * (grad * grad)
     rest1, rest2 = s.remaining(s.p.beta1, s.p.t), s.remaining(s.p.beta2, s.p.t)
     divisor = rest1 / lr * (b.sqrt(v / rest2) + s.epsilon)
     z = s.beta1 * z + (1 - s.beta1) * grad - (divisor - s.beta1 * d) * weight

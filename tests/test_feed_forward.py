@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import pickle
+import re
 
 import numpy as np
 import pytest
@@ -114,6 +115,17 @@ def test_fits(name):
     assert isinstance(found, np.ndarray) and found.shape == (10, 2)
     np.testing.assert_allclose(found[:4, 0], predictions, atol=2e-4)
     assert made.score(batches(), metric) == pytest.approx(score, abs=2e-4)
+
+
+def test_lines_of_a_fit(caplog):
+    caplog.set_level("INFO")
+    model(num_epoch=1, ctx=[mx.cpu(0), mx.cpu(1)]).fit(batches())
+    lines = [re.sub(r"[\d.]+$", "0", r.getMessage()) for r in caplog.records]
+    assert lines == [
+        "Start training with [cpu(0), cpu(1)]",
+        "Epoch[0] Resetting Data Iterator",
+        "Epoch[0] Time cost=0",
+    ]
 
 
 def test_predictions_of_some_batches():

@@ -79,6 +79,11 @@ def test_files_of_buckets(tmp_path):
     assert nd.load(f"{prefix}.buckets")[0].asnumpy().tolist() == [5, 3]
     again = mx.mod.BucketingModule.load(prefix, 2, sym_gen=by_length, default_bucket_key=5)
     again.bind([("data", (2, 5))], [("softmax_label", (2,))])
+    again.save_checkpoint(str(tmp_path / "c"), 3)  # before a batch of the other bucket came
+    assert sorted(p.name for p in tmp_path.glob("c*")) == [
+        "c-0003.params", "c-3-symbol.json", "c-5-symbol.json", "c.buckets",
+    ]  # fmt: skip
+    assert nd.load(str(tmp_path / "c.buckets"))[0].asnumpy().tolist() == [5, 3]
     for m in (module, again):
         m.forward(bucket_batch(3), is_train=False)
     np.testing.assert_array_equal(module.get_outputs()[0].asnumpy(), again.get_outputs()[0].asnumpy())

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import warnings
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
@@ -13,6 +14,7 @@ from ..model import load_params
 from ..name import NameManager
 from ..ndarray import NDArray
 from ..ndarray import array as make_array
+from ..ndarray import load as load_arrays
 from ..ndarray import save as save_arrays
 from ..symbol import Symbol
 from .base_module import SGD_RATE, BaseModule
@@ -52,6 +54,7 @@ class BucketingModule(BaseModule):
         self._default_bucket_key = default_bucket_key
         self._sym_gen = sym_gen
         self._hg_symbols: Mapping[Any, Symbol] = {}  #: in place of those that ``sym_gen`` makes
+        self._hg_keys: list[Any] = []  #: of the buckets of the files that it was loaded from
         symbol, data_names, label_names = self._hg_generated(default_bucket_key)
         for names, kind, strict in (
             (data_names, "data", True),
@@ -188,13 +191,18 @@ class BucketingModule(BaseModule):
     # -- files
 
     def save_checkpoint(self, prefix: str, epoch: int, remove_amp_cast: bool = False) -> None:
-        """Write the parameters, ``<prefix>-<bucket key>-symbol.json`` for each bucket, and their keys (``.buckets``)."""
+        """Write the parameters, ``<prefix>-<bucket key>-symbol.json`` for each bucket, and their keys (``.buckets``).
+
+        Buckets of the files that the module was loaded from are written, too, if no batch of theirs came since.
+        """
         assert self._buckets, "Empty BucketingModule cannot be saved"
         self.save_params(f"{prefix}-{epoch:04d}.params")
-        for key, module in self._buckets.items():
-            module.symbol.save(f"{prefix}-{key}-symbol.json", remove_amp_cast=remove_amp_cast)
-        if all(isinstance(k, int) for k in self._buckets):
-            save_arrays(f"{prefix}.buckets", [make_array(list(self._buckets), dtype="int32")])
+        keys = list(dict.fromkeys([*self._hg_keys, *self._buckets]))
+        for key in keys:
+            symbol = self._buckets[key].symbol if key in self._buckets else self._hg_generated(key)[0]
+            symbol.save(f"{prefix}-{key}-symbol.json", remove_amp_cast=remove_amp_cast)
+        if all(isinstance(k, int) for k in keys):
+            save_arrays(f"{prefix}.buckets", [make_array(keys, dtype="int32")])
 
     @staticmethod
     def load(
@@ -207,7 +215,10 @@ class BucketingModule(BaseModule):
         """
         assert sym_gen is not None, "sym_gen is required for loading BucketingModule"
         arguments, states = load_params(prefix, epoch)
-        return BucketingModule._hg_with(sym_gen, default_bucket_key, arguments, states, kwargs)
+        module = BucketingModule._hg_with(sym_gen, default_bucket_key, arguments, states, kwargs)
+        if os.path.exists(f"{prefix}.buckets"):  # there is none where keys are no whole numbers
+            module._hg_keys = load_arrays(f"{prefix}.buckets")[0].asnumpy().tolist()
+        return module
 
     @staticmethod
     def load_dict(

@@ -224,6 +224,7 @@ class FeedForward:
         logger = logging if logger is None else logger
         data, evaluated = self._hg_iterator(X, y, is_train=True), self._hg_evaluation(eval_data)
         measured = metric.create(eval_metric)
+        logger.info("Start training with %s", self.ctx)
         module = self._hg_module(data, logger, work_load_list)
         if monitor is not None:
             module.install_monitor(monitor)

@@ -456,3 +456,8 @@ def test_a_converted_bucketing_module():
 def test_refused_conversions(arguments, words):
     with pytest.raises(AssertionError, match=words):
         amp.convert_symbol(sym.FullyConnected(sym.var("x"), num_hidden=2), **arguments)
+
+
+def test_a_converted_symbol_has_the_inputs_that_are_named():
+    with pytest.raises(mx.MXNetError, match="InferTypeKeyword argument name y not found"):
+        amp.convert_symbol(sym.FullyConnected(sym.var("x"), num_hidden=2), data_names=["x", "y"])

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ast
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from math import prod
 from typing import Any
 
@@ -26,7 +26,7 @@ from .partial_inference import UNKNOWN, merge, probe_inputs, probe_outputs
 from .subgraph import fill_shapes, incomplete, lower_node
 from .symbol import Symbol, _auxiliary
 
-__all__ = ["Inference", "infer_shape", "infer_type"]
+__all__ = ["Inference", "infer_shape", "infer_type", "need_variables"]
 
 Shape = tuple[int, ...]
 
@@ -337,19 +337,24 @@ class Inference:
         return result_types
 
 
-def _named(symbol: Symbol, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
-    names = symbol.list_arguments()
+def need_variables(symbol: Symbol, names: Iterable[str], what: str) -> None:
+    """Refuse names of no variable of the graph; ``what`` ('Shape' or 'Type') is to be inferred from them."""
+    arguments = symbol.list_arguments()
+    variables = {*arguments, *symbol.list_auxiliary_states()}
+    for name in names:
+        if name not in variables:
+            raise MXNetError(
+                f"Infer{what}Keyword argument name {name} not found.\nCandidate arguments:\n"
+                + "\n".join(f"\t[{k}]{n}" for k, n in enumerate(arguments))
+            )
+
+
+def _named(symbol: Symbol, args: Sequence[Any], kwargs: Mapping[str, Any], what: str = "Shape") -> dict[str, Any]:
     if args and kwargs:
         raise ValueError("Can only specify known argument shapes either by positional or kwargs way.")
     if args:
-        return {n: s for n, s in zip(names, args, strict=False) if s is not None}
-    variable_names = {*names, *symbol.list_auxiliary_states()}
-    for key in kwargs:
-        if key not in variable_names:
-            raise MXNetError(
-                f"InferShapeKeyword argument name {key} not found.\nCandidate arguments:\n"
-                + "\n".join(f"\t[{k}]{n}" for k, n in enumerate(names))
-            )
+        return {n: s for n, s in zip(symbol.list_arguments(), args, strict=False) if s is not None}
+    need_variables(symbol, kwargs, what)
     return {k: v for k, v in kwargs.items() if v is not None}
 
 
@@ -389,7 +394,7 @@ def infer_shape(symbol: Symbol, args: Sequence[Any], kwargs: Mapping[str, Any], 
 
 def infer_type(symbol: Symbol, args: Sequence[Any], kwargs: Mapping[str, Any], partial: bool) -> Any:
     """See Symbol.infer_type. Types follow without shapes."""
-    dtypes = {k: dtype_of(v) for k, v in _named(symbol, args, kwargs).items()}
+    dtypes = {k: dtype_of(v) for k, v in _named(symbol, args, kwargs, "Type").items()}
     arguments, states = _variables(symbol)
     types = _propagated(symbol, dtypes, True)
 

@@ -187,6 +187,7 @@ def test_infer_type(known, expected):
 
 INFER_ERRORS = [
     (lambda s: s.infer_shape(foo=(1,)), MXNetError, "InferShapeKeyword argument name foo not found.\nCandidate arguments:\n\t[0]data"),
+    (lambda s: s.infer_type(foo="float32"), MXNetError, "InferTypeKeyword argument name foo not found.\nCandidate arguments:\n\t[0]data"),
     (lambda s: s.infer_shape(data=[1, 2]), TypeError, "Arguments need to be shapes (tuple), but 'data' is <class 'list'>."),
     (lambda s: s.infer_shape(data=(5, 3), fc1_weight=(4, 7)), MXNetError, "Error in operator fc1: Shape inconsistent, Provided = [4,7], inferred shape=(4,3)"),
     (lambda s: s.infer_type(data="nope"), TypeError, "nope"),

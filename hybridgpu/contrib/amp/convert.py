@@ -11,7 +11,7 @@ from ...core.dtypes import DType, bf16, dtype_of, f16, f32, from_flag
 from ...ndarray import NDArray
 from ...ops import OPERATORS
 from ...symbol import Symbol
-from ...symbol.inference import type_propagation
+from ...symbol.inference import need_variables, type_propagation
 from ...symbol.node import Entry, SymbolNode, topological
 from .lists import by_type
 
@@ -251,6 +251,7 @@ def convert_symbol(
     data = data_names
     if data is None:
         data = [n for n in inputs if _DTYPE not in attributes.get(n, {})]
+    need_variables(sym, data, "Type")
     params = set(inputs) - set(data)
     casts = _Casts(
         low,

@@ -93,16 +93,15 @@ def clip_global_norm(arrays: Sequence[NDArray], max_norm: float, check_isfinite:
     assert len(arrays) > 0
     ctx = arrays[0].context
     squares = []
-    for a in arrays:
-        flat = a.as_nd_ndarray().reshape((-1,))
+    flattened = [a.as_nd_ndarray().reshape((-1,)) for a in arrays]  # views: a scalar of np is one of them, too
+    for flat in flattened:
         squares.append(ndarray.dot(flat, flat).as_in_context(ctx))
     norm = ndarray.sqrt(ndarray.add_n(*squares))
     if check_isfinite and not np.isfinite(norm.asscalar()):
         warnings.warn("nan or inf is detected. Clipping results will be undefined.", UserWarning, stacklevel=2)
     scale = ndarray.minimum(max_norm / (norm + 1e-8), 1.0)
-    for a in arrays:
-        legacy = a.as_nd_ndarray()
-        legacy *= scale.as_in_context(a.context)
+    for flat in flattened:
+        flat *= scale.as_in_context(flat.context)
     return norm.asscalar() if check_isfinite else norm
 
 

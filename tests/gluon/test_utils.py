@@ -57,6 +57,16 @@ def test_clip_global_norm(check, limit, factor):
     np.testing.assert_allclose(arrays[1].asnumpy(), [0, 4 * factor], rtol=1e-6)
 
 
+@pytest.mark.parametrize("shape", [(), (1,), (2, 3)])
+def test_clip_global_norm_of_np_arrays(shape):
+    norm = np.sqrt(9 * np.prod(shape) + 16)
+    with mx.util.np_shape():
+        arrays = [mx.np.full(shape, 3.0), mx.np.array([4.0, 0.0])]
+        assert utils.clip_global_norm(arrays, 1.0) == pytest.approx(norm)
+    np.testing.assert_allclose(arrays[0].asnumpy(), np.full(shape, 3 / norm), rtol=1e-6)
+    np.testing.assert_allclose(arrays[1].asnumpy(), [4 / norm, 0], rtol=1e-6)
+
+
 def test_clip_global_norm_warns():
     with pytest.warns(UserWarning, match="nan or inf is detected. Clipping results will be undefined."):
         utils.clip_global_norm([nd.array([np.inf])], 1.0)

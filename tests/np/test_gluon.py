@@ -11,7 +11,7 @@ import pytest
 
 import hybridgpu as mx
 from hybridgpu import gluon, nd, sym
-from hybridgpu.gluon import nn
+from hybridgpu.gluon import nn, rnn
 from hybridgpu.ndarray import NDArray
 from hybridgpu.symbol import Symbol
 
@@ -160,6 +160,42 @@ class Through(gluon.HybridBlock):
 class Wrong(gluon.HybridBlock):
     def hybrid_forward(self, F, x):
         return F.sqrt(x)
+
+
+class Recurrent(gluon.HybridBlock):
+    """A layer, or an unrolled cell, that is given no states."""
+
+    def __init__(self, inner):
+        super().__init__(prefix="recurrent_")
+        with self.name_scope():
+            self.inner = inner()
+
+    def hybrid_forward(self, F, x):
+        if isinstance(self.inner, rnn.RecurrentCell):
+            return self.inner.unroll(2, x, merge_outputs=True)[0]
+        return self.inner(x)
+
+
+@pytest.mark.parametrize(
+    "inner",
+    [
+        lambda: rnn.LSTM(2, layout="NTC", num_layers=2, bidirectional=True),
+        lambda: rnn.LSTMCell(2, input_size=3),
+        lambda: rnn.BidirectionalCell(rnn.RNNCell(2), rnn.RNNCell(2)),
+    ],
+    ids=["LSTM", "LSTMCell", "BidirectionalCell"],
+)
+def test_initial_states_of_traced_layers_have_the_batch_of_the_call(inner, tmp_path):
+    """MXNet 1.9.1 refuses them: zeros of batch size 0, which with NumPy's shapes means no rows."""
+    net, batches = Recurrent(inner), [mx.np.sin(mx.np.arange(6.0 * n)).reshape(n, 2, 3) for n in (2, 3)]
+    net.initialize(mx.init.Constant(0.3))
+    want = [net(x).asnumpy() for x in batches]
+    net.hybridize()
+    for x, y in zip(batches, want, strict=True):
+        np.testing.assert_allclose(net(x).asnumpy(), y, 1e-5, 1e-6)
+    net.export(str(tmp_path / "net"))
+    again = gluon.SymbolBlock.imports(str(tmp_path / "net-symbol.json"), ["data"], str(tmp_path / "net-0000.params"))
+    np.testing.assert_allclose(again(batches[0]).asnumpy(), want[0], 1e-5, 1e-6)
 
 
 @pytest.mark.parametrize("hybrid", [False, True])

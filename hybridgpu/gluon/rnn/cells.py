@@ -6,13 +6,12 @@ from __future__ import annotations
 from typing import Any
 
 from ... import ndarray
-from ...util import is_np_array
 from ..block import Block
 from ..forward import to_be_defined
 from ..hybrid import HybridBlock
 from ..nn import LeakyReLU
 from ..parameter import Parameter, ParameterDict
-from .sequence import Sequence, masked
+from .sequence import Sequence, initial_state, masked
 
 __all__ = ["GRUCell", "HybridRecurrentCell", "LSTMCell", "RNNCell", "RecurrentCell"]
 
@@ -55,8 +54,9 @@ class RecurrentCell(Block):
         states = []
         for info in self.state_info(batch_size):
             self._init_counter += 1
-            states.append(func(name=f"{self._prefix}begin_state_{self._init_counter}", **{**info, **kwargs}))
-        return [s.as_np_ndarray() for s in states] if is_np_array() else states
+            name = f"{self._prefix}begin_state_{self._init_counter}"
+            states.append(initial_state(func, **{"name": name, **info, **kwargs}))
+        return states
 
     def _hg_start(self, sequence: Sequence, begin_state: Any) -> Any:
         """The states a sequence begins with: zeros if none are given."""

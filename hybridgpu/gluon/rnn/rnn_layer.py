@@ -10,11 +10,10 @@ from ... import ndarray, symbol
 from ...core import autograd_state
 from ...ndarray import NDArray
 from ...ops.rnn import GATES
-from ...util import is_np_array
 from ..hybrid import HybridBlock
 from ..parameter import Parameter
 from . import cells, combined
-from .sequence import is_tensor
+from .sequence import initial_state, is_tensor
 
 if TYPE_CHECKING:
     from ...runtime.reports.explain import Explanation
@@ -143,11 +142,10 @@ class _RNNLayer(HybridBlock):
 
     def begin_state(self, batch_size: int = 0, func: Any = ndarray.zeros, **kwargs: Any) -> list[Any]:
         """Initial states, made by ``func(name=, shape=, …)``, such as ``nd.zeros`` or ``sym.var``."""
-        states = [
-            func(name=f"{self.prefix}h0_{k}", **{**info, **kwargs})
+        return [
+            initial_state(func, **{"name": f"{self.prefix}h0_{k}", **info, **kwargs})
             for k, info in enumerate(self.state_info(batch_size))
         ]
-        return [s.as_np_ndarray() for s in states] if is_np_array() else states
 
     def __call__(  # type: ignore[override]
         self, inputs: Any, states: Any = None, sequence_length: Any = None, **kwargs: Any

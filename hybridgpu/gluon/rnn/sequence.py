@@ -8,9 +8,10 @@ from typing import Any
 from ... import ndarray, symbol
 from ...ndarray import NDArray
 from ...symbol import Symbol
+from ...util import is_np_array, is_np_shape
 from ..operators import space_of
 
-__all__ = ["Sequence", "as_list", "is_tensor", "masked", "module_of", "reversed_steps"]
+__all__ = ["Sequence", "as_list", "initial_state", "is_tensor", "masked", "module_of", "reversed_steps"]
 
 
 def is_tensor(x: Any) -> bool:
@@ -77,6 +78,17 @@ class Sequence:
     def merged(self, merge: bool | None) -> Any:
         """A tensor (True), a list (False), or whatever it is (None)."""
         return self.data if merge is None else self.tensor() if merge else self.steps()
+
+
+def initial_state(func: Any, shape: tuple[int, ...], **attributes: Any) -> Any:
+    """``func(shape=, …)``, whose extent 0 stands for a batch size that is not known yet if that is a Symbol.
+
+    With NumPy shape semantics, where 0 would mean no rows at all, -1 is asked for.
+    """
+    state = func(shape=shape, **attributes)
+    if isinstance(state, Symbol) and 0 in shape and is_np_shape():
+        state = func(shape=tuple([n or -1 for n in shape]), **attributes)
+    return state.as_np_ndarray() if is_np_array() else state
 
 
 def masked(F: Any, data: Any, length: int, valid_length: Any, axis: int, merge: bool | None) -> Any:

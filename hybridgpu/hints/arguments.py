@@ -3,13 +3,15 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 from ..core.source_location import located_hint
 
-__all__ = ["SPELLED", "add_taken", "closest", "taken_by", "unexpected"]
+__all__ = ["SPELLED", "add_taken", "closest", "taken_by", "telling", "unexpected"]
 
 
 #: arguments of operators and functions elsewhere -> here, of which the first that is taken is told
@@ -30,6 +32,7 @@ SPELLED = {
     "num_classes": ("depth",),
     "sections": ("num_outputs",),
     "size": ("shape",),
+    "shape": ("size",),
     "min": ("a_min and a_max, of which one may be None,",),
     "max": ("a_min and a_max, of which one may be None,",),
     "rate": ("p",),
@@ -89,3 +92,20 @@ def add_taken(error: TypeError, function: str, names: Sequence[str], given: Iter
             instead = f"Write {text} instead; " if text else ""
             taken = located_hint(f"{instead}{function} takes {', '.join(names)}.")
             error.args = (f"{error}\n{taken}",)
+
+
+def telling(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Decorator: Python's error for an argument that a method does not take says what to write instead."""
+    names = list(inspect.signature(function).parameters)[1:]
+
+    @functools.wraps(function)
+    def method(*args: Any, **kwargs: Any) -> Any:
+        if not kwargs:
+            return function(*args)
+        try:
+            return function(*args, **kwargs)
+        except TypeError as error:
+            add_taken(error, function.__name__, names, kwargs)
+            raise
+
+    return method

@@ -4,72 +4,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 from ..base import MXNetError
 from ..core.source_location import located_hint
 from ..hints.tracing import through_numpy
 from ..ops import OPERATORS
-from ..ops.functions import OperatorSignature, bind
+from ..ops.functions import OperatorSignature, bind, module_with
 from ..ops.record import Operator
 from .plans import with_plans
 
 __all__ = ["attribute_error", "make_method", "method_names", "method_operator", "operator_methods"]
-
-#: what arrays of other libraries have -> what to write here
-_INSTEAD = {
-    "item": "x.asscalar()",
-    "tolist": "x.asnumpy().tolist()",
-    "numpy": "x.asnumpy()",
-    "cpu": "x.as_in_context(mx.cpu())",
-    "cuda": "x.as_in_context(mx.gpu())",
-    "to": "x.as_in_context(ctx) or x.astype(dtype)",
-    "device": "x.context",
-    "float": "x.astype('float32')",
-    "half": "x.astype('float16')",
-    "double": "x.astype('float64')",
-    "int": "x.astype('int32')",
-    "long": "x.astype('int64')",
-    "view": "x.reshape(shape)",
-    "permute": "x.transpose(axes)",
-    "unsqueeze": "x.expand_dims(axis)",
-    "clone": "x.copy()",
-    "matmul": "nd.dot(x, y) or nd.batch_dot(x, y)",
-    "mm": "nd.dot(x, y)",
-    "bmm": "nd.batch_dot(x, y)",
-    "std": "nd.moments(x, axes=axes), which gives mean and variance",
-    "var": "nd.moments(x, axes=axes), which gives mean and variance",
-    "all": "x.min(), which is 1 where comparisons hold everywhere",
-    "any": "x.max(), which is 1 where a comparison holds somewhere",
-    "ravel": "x.reshape(-1)",
-    "fill": "x[:] = value",
-    "requires_grad_": "x.attach_grad()",
-    "requires_grad": "x.attach_grad()",
-    "zero_": "x[:] = 0",
-    "add_": "x += y",
-    "masked_fill": "nd.where(mask, values, x)",
-    "contiguous": "x alone: arrays are always contiguous",
-    "dim": "x.ndim",
-    "t": "x.T",
-    "chunk": "x.split(num_outputs, axis)",
-    "index_select": "x.take(indices, axis)",
-    "nonzero": "np.nonzero(x.asnumpy())",
-}
-
-#: the same for arrays of np, where it is another
-_INSTEAD_OF_NP = {
-    "cpu": "x.as_in_ctx(npx.cpu())",
-    "cuda": "x.as_in_ctx(npx.gpu())",
-    "to": "x.as_in_ctx(ctx) or x.astype(dtype)",
-    "device": "x.ctx",
-    "unsqueeze": "np.expand_dims(x, axis)",
-    "matmul": "x @ y",
-    "mm": "x @ y",
-    "bmm": "npx.batch_dot(x, y), or x @ y",
-    "masked_fill": "np.where(mask, values, x)",
-    "chunk": "np.split(x, n, axis)",
-}
 
 
 @lru_cache
@@ -87,10 +33,18 @@ def attribute_error(x: Any, name: str) -> AttributeError:
     """The error for an attribute that arrays do not have."""
     kind = "NDArray" if x._kind is None else "ndarray"
     text = f"'{kind}' object has no attribute '{name}'"
-    instead = (_INSTEAD if x._kind is None else {**_INSTEAD, **_INSTEAD_OF_NP}).get(name)
-    if not instead:
+    from ..hints import members
+
+    if x._kind is None:
+        own = {*dir(type(x)), *method_names()}
+        written = members.instead(members.ARRAYS, name, partial(module_with, functions="nd"), own)
+    else:
+        from ..ops.numpy.members import np_module_with
+
+        written = members.instead(members.ARRAYS_OF_NP, name, partial(np_module_with, before=""), dir(type(x)))
+    if not written:
         return AttributeError(text, name=name, obj=x)  # behind which Python guesses at another one
-    return AttributeError(f"{text}\n{located_hint(f'Write {instead}.')}", obj=x)
+    return AttributeError(f"{text}\n{located_hint(written)}", obj=x)
 
 
 def method_names() -> set[str]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..base import MXNetError
+from ..hints.arguments import telling
 from ..ops.record import OPERATORS
 from .late_bindings import late
 from .plans import with_plans
@@ -118,3 +119,4 @@ def broadcast_to(self: NDArray, shape: Any) -> NDArray:
 
 for _method in (reshape, flatten, expand_dims, squeeze, broadcast_to):
     _method.__qualname__ = f"NDArray.{_method.__name__}"  # as errors about arguments and help() name it
+flatten, expand_dims, squeeze = telling(flatten), telling(expand_dims), telling(squeeze)

@@ -22,6 +22,7 @@ __all__ = [
     "bind",
     "find",
     "make_function",
+    "module_with",
     "names_in",
     "registered",
     "spelled_hint",
@@ -97,6 +98,11 @@ def find(name: str, namespace: str = "") -> Operator | None:
     if namespace == "sparse":  # of dense arrays they are the operators of the same name
         return OPERATORS.get(f"_sparse_{name}") or find(name)
     return registered(f"_{namespace}_{name}")
+
+
+def module_with(name: str, functions: str) -> str:
+    """How users call the module that has a function of a name, ``functions`` or its contrib; '' if neither has."""
+    return functions if find(name) else f"{functions}.contrib" if find(name, "contrib") else ""
 
 
 def names_in(namespace: str = "") -> Iterator[str]:

@@ -11,6 +11,7 @@ import copy
 import numbers
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ..base import MXNetError, NotImplementedForSymbol, numeric_types, shown
@@ -20,8 +21,8 @@ from ..hints.absent_member import AbsentMember, absent_member
 from ..hints.operators import install_stubs
 from ..hints.tracing import in_graph, numpy_call
 from ..name import current as current_names
-from ..ops.functions import HIDDEN_KEYS
-from .array_members import INSTEAD, ROWS_HINT, array_only, refuse_in_place
+from ..ops.functions import HIDDEN_KEYS, module_with
+from .array_members import ROWS_HINT, array_only, refuse_in_place
 from .late_bindings import late
 from .node import Entry, SymbolNode, is_hidden, topological
 
@@ -131,10 +132,17 @@ class Symbol(OperatorMethods):
         if (absent := absent_member(self, name)) is not None:
             raise absent
         text = f"'{type(self).__name__}' object has no attribute '{name}'"
-        instead = INSTEAD.get(name)
+        instead = self._instead(name)
         if not instead:
             raise AttributeError(text, name=name, obj=self)  # behind which Python guesses at another one
         raise AttributeError(f"{text}\n{located_hint(instead)}", obj=self)
+
+    def _instead(self, name: str) -> str:
+        """What to write instead of a member that Symbols lack, or ''."""
+        from ..hints import members
+
+        own = {*dir(Symbol), *late.method_names()}
+        return members.instead(members.SYMBOLS, name, partial(module_with, functions="F"), own)
 
     def __dir__(self) -> list[str]:
         return sorted({*super().__dir__(), *(late.method_names() if self._kind is None else ())})

@@ -14,8 +14,10 @@ from hybridgpu import autograd, gluon, nd
 from hybridgpu.gluon import nn
 from hybridgpu.gluon.contrib.estimator import Estimator
 from hybridgpu.hints import gluon as gluon_hints
+from hybridgpu.hints import members
 from hybridgpu.hints.foreign_names import OTHERS
 from hybridgpu.ops.functions import find
+from hybridgpu.ops.numpy.members import _UNSUPPORTED as UNSUPPORTED
 
 
 def net():
@@ -554,6 +556,65 @@ def test_what_is_advised_exists():
             assert member(mx, found) and member(mx.sym, found), (name, instead)
         for operator in re.findall(r"\{F\}\.(\w+)", instead):
             assert hasattr(mx.nd, operator) and hasattr(mx.sym, operator), (name, instead)
+
+
+#: what -> one of it, the modules that texts name
+OBJECTS = {
+    "ARRAYS": (lambda: nd.ones((2, 2)), {"nd": nd, "np": np}),
+    "ARRAYS_OF_NP": (lambda: mx.np.ones((2, 2)), {"np": mx.np, "npx": mx.npx}),
+    "SYMBOLS": (lambda: mx.sym.var("x"), {"F": mx.sym}),
+    "SYMBOLS_OF_NP": (lambda: mx.sym.var("x").as_np_ndarray(), {"F": mx.sym}),
+}
+
+#: (what, expression, what is written instead)
+MEMBERS = [
+    ("ARRAYS", "x.clamp(0, 1)", "Write nd.clip(x, a_min, a_max)."),
+    ("ARRAYS", "x.cumsum(dim=0)", "Write nd.cumsum(x)."),
+    ("ARRAYS", "x.numel()", "Write x.size."),
+    ("ARRAYS", "x.eq(x)", "Write x == y."),
+    ("ARRAYS", "x.mul_(2)", "Write x *= y."),
+    ("ARRAYS", "x.clip_(0, 1)", "Write x[:] = x.clip(...)."),
+    ("ARRAYS", "x.clamp_(0, 1)", "Write x[:] = nd.clip(x, a_min, a_max)."),
+    ("ARRAYS", "x.fill_(1)", "Write x[:] = value."),
+    ("ARRAYS", "x.squeeze(dim=0)", "Write axis instead; squeeze takes axis, inplace."),
+    ("ARRAYS_OF_NP", "x.sum(dim=1)", "Write axis instead; sum takes axis, dtype, out, keepdims."),
+    ("ARRAYS_OF_NP", "x.mean(axis=1, keepdim=True)", "Write keepdims instead; mean takes axis, dtype, out, keepdims."),
+    ("ARRAYS_OF_NP", "x.data", "Write x.detach(), which has no gradient."),
+    ("ARRAYS_OF_NP", "x.isnan()", "Write np.isnan(x)."),
+    ("ARRAYS_OF_NP", "x.topk(2)", "Write npx.topk(x)."),
+    ("ARRAYS_OF_NP", "x.pow(2)", "Write x ** y."),
+    ("ARRAYS_OF_NP", "x.sigmoid_()", "Write x[:] = x.sigmoid(...)."),
+    ("ARRAYS_OF_NP", "x.at[0].set(1)", "Write x[indices] = values."),
+    ("SYMBOLS", "x.to('cuda')", "Write x.astype(dtype) for another type. Devices are not known while tracing"),
+    ("SYMBOLS", "x.float()", "Write x.astype('float32')."),
+    ("SYMBOLS", "x.clamp_(0, 1)", "Write x = F.clip(x, a_min, a_max)."),
+    ("SYMBOLS", "x.tolist()", "Values are not known while tracing: keep them in the graph"),
+    ("SYMBOLS", "x.masked_fill(x, 0)", "Write F.where(mask, values, x)."),
+    ("SYMBOLS_OF_NP", "x.sum(dim=1)", "Write axis instead; sum takes axis, dtype, out, keepdims."),
+    ("SYMBOLS_OF_NP", "x.isnan()", "Write F.np.isnan(x)."),
+    ("SYMBOLS_OF_NP", "x.clamp(0, 1)", "Write F.np.clip(x, a_min, a_max)."),
+]
+
+
+@pytest.mark.parametrize(("what", "written", "advice"), MEMBERS, ids=lambda v: v[:30])
+def test_members_of_arrays_and_symbols(what, written, advice):
+    with pytest.raises((AttributeError, TypeError)) as caught:
+        eval(written, {"x": OBJECTS[what][0]()})
+    lines = str(caught.value).split("\n")
+    assert len(lines) == 2 and lines[1].startswith(advice)
+
+
+@pytest.mark.parametrize("what", OBJECTS)
+def test_what_is_advised_of_members_exists(what):
+    kind, (make, modules) = getattr(members, what), OBJECTS[what]
+    x = make()
+    for name, text in kind.table.items():
+        assert not hasattr(x, name) or name in UNSUPPORTED, name
+        advice = text.format(F=kind.functions)
+        for found in re.findall(r"\bx\.(\w+)", advice):
+            assert hasattr(x, found), (name, advice)
+        for module, path in re.findall(r"(?<![\w.])(nd|npx?|F)\.((?:np\.|npx\.|random\.)?[a-zA-Z]\w*)", advice):
+            assert member(modules[module], path), (name, advice)
 
 
 @pytest.mark.parametrize("name", sorted({*gluon_hints.LAYERS, *gluon_hints.LOSSES}))

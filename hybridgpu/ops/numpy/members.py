@@ -4,15 +4,17 @@
 from __future__ import annotations
 
 import inspect
+from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from ...core.source_location import located_hint
+from ...hints.arguments import telling
 from .application import NP, NPX, Application
 
 if TYPE_CHECKING:
     from typing_extensions import Self  # which checkers know without the package; in typing from Python 3.11 on
 
-__all__ = ["Members", "order_of_call", "shape_of_call", "unsupported"]
+__all__ = ["Members", "np_module_with", "order_of_call", "shape_of_call", "unsupported"]
 
 
 class Members:
@@ -317,12 +319,13 @@ _UNSUPPORTED = [
     "trunc",
     "zeros_like",
 ]
-_INSTEAD = {"asscalar": "x.item()", "tostype": "x: arrays are dense", "norm": "np.linalg.norm(x)"}
 
 
-for _method in vars(Members).values():
+for _name, _method in list(vars(Members).items()):
     if inspect.isfunction(_method):
         _method.__qualname__ = _method.__name__  # with which Python's errors about arguments begin: not of arrays alone
+        if not _name.startswith("_"):
+            setattr(Members, _name, telling(_method))
 
 
 def unsupported(cls: type) -> None:
@@ -333,14 +336,21 @@ def unsupported(cls: type) -> None:
 
 def _refusal(name: str) -> Any:
     def method(self: Any, *args: Any, **kwargs: Any) -> NoReturn:
-        space = "np" if name in NP else "npx" if name in NPX else ""
-        instead = _INSTEAD.get(name) or (f"{space}.{name}(x)" if space else "")
+        from ...hints import members
+
         text = f"mxnet.numpy.ndarray object has no attribute {name}"
-        raise AttributeError(f"{text}\n{located_hint(f'Write {instead}.')}" if instead else text)
+        written = members.instead(members.ARRAYS_OF_NP, name, partial(np_module_with, before=""), ())
+        raise AttributeError(f"{text}\n{located_hint(written)}" if written else text)
 
     method.__name__ = method.__qualname__ = name
     method.__doc__ = "Of legacy arrays only: raises AttributeError."
     return method
+
+
+def np_module_with(name: str, before: str) -> str:
+    """How users call the module that has a function of a name, np or npx with ``before`` in front; '' if neither has."""
+    module = "np" if name in NP else "npx" if name in NPX else ""
+    return module and before + module
 
 
 def shape_of_call(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from operator import methodcaller
 from typing import Any, NoReturn
 
@@ -11,26 +12,13 @@ import numpy as np
 
 from ...base import NotImplementedForSymbol, shown
 from ...core.source_location import located_hint
+from ...hints.arguments import telling
 from ...ops.numpy import NP
-from ...ops.numpy.members import Members, order_of_call, shape_of_call
+from ...ops.numpy.members import Members, np_module_with, order_of_call, shape_of_call
 from ..symbol import Group, Symbol
 from .application import SymbolApplication
 
 __all__ = ["SYMBOLS", "_Symbol"]
-
-_INSTEAD = {
-    "shape": "Shapes are not known while tracing: use F.npx.shape_array(x), codes of F.npx.reshape (-2 keeps an extent, -1 infers one), or *_like functions.",
-    "dtype": "Element types are not known while tracing: use x.astype, or *_like functions that follow an input.",
-    "size": "Sizes are not known while tracing: means and sums need none.",
-    "ndim": "The number of axes is not known while tracing: use codes of F.npx.reshape such as -4 (copy the rest).",
-    "copyto": "Write F.np.copy(x).",
-    "numpy": "Values are not known while tracing: use functions of F.np, or read the block's result.",
-    "item": "Values are not known while tracing: keep them in the graph, or read them from the block's result.",
-    "tolist": "Values are not known while tracing: keep them in the graph, or read them from the block's result.",
-    "view": "Write x.reshape(...).",
-    "permute": "Write x.transpose(...).",
-    "unsqueeze": "Write F.np.expand_dims(x, axis).",
-}
 
 
 class _Symbol(Members, Symbol):  # type: ignore[misc]
@@ -143,12 +131,10 @@ class _Symbol(Members, Symbol):  # type: ignore[misc]
     def __delitem__(self, key: Any) -> NoReturn:
         raise AttributeError("__delitem__")
 
-    def __getattr__(self, name: str) -> Any:
-        instead = _INSTEAD.get(name)
-        if instead is not None:
-            text = f"'{type(self).__name__}' object has no attribute '{name}'"
-            raise AttributeError(f"{text}\n{located_hint(instead)}", obj=self)
-        return super().__getattr__(name)
+    def _instead(self, name: str) -> str:
+        from ...hints import members
+
+        return members.instead(members.SYMBOLS_OF_NP, name, partial(np_module_with, before="F."), dir(_Symbol))
 
     # -- arithmetic
 
@@ -202,18 +188,22 @@ class _Symbol(Members, Symbol):  # type: ignore[misc]
 
     # as MXNet's methods, and unlike its functions, these write keepdims whatever it is
 
+    @telling
     def sum(self, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False) -> Any:  # type: ignore[override]
         """The sum over axes, by default over all."""
         return _invoke("_np_sum", self, axis=axis, dtype=dtype, keepdims=keepdims)
 
+    @telling
     def prod(self, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False) -> Any:  # type: ignore[override]
         """The product over axes, by default over all."""
         return _invoke("_np_prod", self, axis=axis, dtype=dtype, keepdims=keepdims)
 
+    @telling
     def max(self, axis: Any = None, out: Any = None, keepdims: bool = False) -> Any:  # type: ignore[override]
         """The largest element over axes, by default over all."""
         return _invoke("_np_max", self, axis=axis, keepdims=keepdims)
 
+    @telling
     def min(self, axis: Any = None, out: Any = None, keepdims: bool = False) -> Any:  # type: ignore[override]
         """The smallest element over axes, by default over all."""
         return _invoke("_np_min", self, axis=axis, keepdims=keepdims)

@@ -37,7 +37,7 @@ def evaluate(symbol: Symbol, ctx: Any, arrays: dict[str, Any]) -> list[NDArray]:
         twice = next(n for n in names if names.count(n) > 1)
         raise MXNetError(f"variable name {twice!r} occurs twice in the graph; give the two variables different names")
     if any(map(is_graph_break, topological(symbol._heads))):
-        return CachedOp(symbol, names, {}, symbol.name or "group")(inputs)
+        return CachedOp(symbol, names, {}, symbol.name or "group")(inputs, where)
     if not inputs:
         return compiled(symbol, [], training=False, ctx=where).run([], where)
     return compiled(symbol, [x._type.tensor for x in inputs], training=False, ctx=where).run(inputs, where)

@@ -245,7 +245,7 @@ class Executor:
             inputs = self._here(record)
             if self._stages is not None:
                 self._needs_heads = False  # what the last stage needs shows when it runs
-                return self._stages(inputs)
+                return self._stages(inputs, self._ctx)
             needs_grad = tuple(x._autograd is not None for x in inputs)
             # (relatives are compiled: its kernels are there)
             known = self._structure.hash in self._first_types

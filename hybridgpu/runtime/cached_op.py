@@ -148,17 +148,20 @@ class CachedOp:
 
     # -- the general way
 
-    def __call__(self, arrays: Sequence[NDArray]) -> list[NDArray]:
+    def __call__(self, arrays: Sequence[NDArray], ctx: Context | None = None) -> list[NDArray]:
         """The results, one array an output of the graph.
+
+        Args:
+            ctx: where a graph without arguments runs, such as a stage of constants.
 
         Raises:
             DeferredInitializationError: a parameter still waits for its shape.
             MXNetError: inputs that do not fit; the node is named.
         """
-        ctx = self._where(arrays)
+        ctx = self._where(arrays, ctx)
         inputs = self.inputs(arrays, ctx)
         if self.partitioned is not None:
-            return [_of_kind(x, self.kind) for x in self.partitioned(inputs)]
+            return [_of_kind(x, self.kind) for x in self.partitioned(inputs, ctx)]
         if tracked(inputs):
             recorded = self.recorded_program_for(inputs, ctx)
             self.last_recorded = LastCall([x._type for x in inputs], recorded.training, recorded)
@@ -171,11 +174,12 @@ class CachedOp:
                     self.last_recorded = self.last_call
                 return program.run(inputs, ctx, folded, self.kind)
 
-    def _where(self, arrays: Sequence[NDArray]) -> Context:
+    def _where(self, arrays: Sequence[NDArray], otherwise: Context | None = None) -> Context:
         if arrays:
             return arrays[0].context
-        assert self.ctx is not None
-        return self.ctx
+        ctx = otherwise or self.ctx
+        assert ctx is not None
+        return ctx
 
     def recorded_program_for(self, inputs: Sequence[NDArray], ctx: Context, wait: bool = False) -> RecordedProgram:
         """The forward and backward programs for the types of ``inputs`` and the gradients they want; ``wait`` as below."""
@@ -341,15 +345,15 @@ class CachedOp:
 
     # -- reports
 
-    def explain(self, arrays: Sequence[NDArray]) -> Explanation:
+    def explain(self, arrays: Sequence[NDArray], ctx: Context | None = None) -> Explanation:
         """See HybridBlock.explain."""
-        explanation = self._explained(arrays)
+        explanation = self._explained(arrays, ctx)
         if self.traced is not None:
             explanation.captured = [str(c) for c in self.traced.captured]
         return explanation
 
-    def _explained(self, arrays: Sequence[NDArray]) -> Explanation:
-        ctx = self._where(arrays)
+    def _explained(self, arrays: Sequence[NDArray], ctx: Context | None) -> Explanation:
+        ctx = self._where(arrays, ctx)
         inputs = self.inputs(arrays, ctx)
         if self.partitioned is None and tracked(inputs):
             pair = self.recorded_program_for(inputs, ctx, wait=True)
@@ -361,12 +365,12 @@ class CachedOp:
 
         def watch(what: Any, values: list[NDArray]) -> None:
             if isinstance(what, CachedOp):
-                explanation = what.explain(values)
+                explanation = what.explain(values, ctx)
                 parts.extend(explanation.parts if isinstance(explanation, RecordedExplanation) else [explanation])
             else:
                 parts.append(LibraryCall(what.op.name, what.name, sum(v._type.tensor.nbytes for v in values)))
 
-        self.partitioned(inputs, watch)
+        self.partitioned(inputs, ctx, watch)
         return StagedExplanation(self.name, parts)
 
     def internals(self, arrays: Sequence[NDArray], monitor_all: bool) -> list[tuple[str, str, NDArray]]:

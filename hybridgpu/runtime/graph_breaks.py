@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ..context import Context
 from ..ndarray.apply import apply
 from ..ndarray.ndarray import NDArray
 from ..symbol.node import Entry, SymbolNode, topological
@@ -29,7 +30,7 @@ class PartitionedGraph:
 
     Args:
         symbol: the graph.
-        make: (symbol, names of its variables) -> callable on a list of arrays, for one compiled stage.
+        make: (symbol, names of its variables) -> callable on a list of arrays and a device, for one compiled stage.
 
     Attributes:
         compiled: for each stage its callable (None if nothing is to compute) with the entries it takes and gives.
@@ -60,11 +61,12 @@ class PartitionedGraph:
             self.compiled.append(_cut(members, read, k, make))
 
     def __call__(
-        self, arrays: Sequence[NDArray], watch: Callable[[Any, list[NDArray]], None] | None = None
+        self, arrays: Sequence[NDArray], ctx: Context, watch: Callable[[Any, list[NDArray]], None] | None = None
     ) -> list[NDArray]:
         """The heads, for arrays in ``list_inputs`` order.
 
         Args:
+            ctx: where stages run that take nothing.
             watch: called with each stage and its arguments before it runs, and with each node that runs
                 between stages and its results.
         """
@@ -74,7 +76,7 @@ class PartitionedGraph:
                 inputs = [env[id(n), k] for n, k in takes]
                 if watch is not None:
                     watch(run, inputs)
-                results = run(inputs)
+                results = run(inputs, ctx)
                 env.update({(id(n), k): r for (n, k), r in zip(gives, results, strict=True)})
             for node in between:
                 assert node.op is not None

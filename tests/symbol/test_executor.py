@@ -272,3 +272,20 @@ def test_memory_is_not_known_where_shapes_depend_on_values():
     x = sym.var("x")
     masked = sym.contrib.boolean_mask(x, x.sum(axis=1))
     assert "allocated" not in masked.bind(mx.cpu(), {"x": nd.ones((2, 2))}).debug_str()
+
+
+CONSTANT_STAGES = {
+    "of the mask": lambda F, x: F.contrib.boolean_mask(x, F.ones((2,))),
+    "of all": lambda F, x: F.contrib.boolean_mask(F.ones((2, 3)), F.ones((2,))),
+}
+
+
+@pytest.mark.parametrize("forward", CONSTANT_STAGES.values(), ids=CONSTANT_STAGES)
+def test_a_stage_of_constants_runs_where_the_graph_does(forward):
+    x, masked = nd.ones((2, 3)), forward(sym, sym.var("x"))
+    arguments = dict.fromkeys(masked.list_arguments(), x)
+    net = mx.gluon.nn.HybridLambda(lambda F, x: F.broadcast_add(forward(F, x), F.sum(x) * 0))
+    net.hybridize()
+    for result in (masked.bind(mx.cpu(), arguments).forward()[0], masked.eval(mx.cpu(), **arguments)[0], net(x)):
+        assert result.asnumpy().tolist() == [[1] * 3] * 2
+    assert [part.name for part in net.explain(x).parts].count("_contrib_boolean_mask") == 1

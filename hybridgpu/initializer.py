@@ -20,6 +20,7 @@ import numpy as np
 
 from . import registry
 from .core.source_location import user_frame
+from .hints.misplaced import about_initializer
 
 __all__ = [
     "Bilinear", "Constant", "FusedRNN", "InitDesc", "Initializer", "LSTMBias", "Load", "MSRAPrelu", "Mixed", "Normal", "One",
@@ -81,6 +82,9 @@ class Initializer:
         if desc.global_init is None:
             desc.global_init = self
         init = desc.attrs.get("__init__", "")
+        if hasattr(init, "asnumpy") and init.size > 1:
+            text = "The truth value of an NDArray with multiple elements is ambiguous."
+            raise ValueError(text + about_initializer(init))
         if init:
             create(init)._init_weight(desc, arr)
             self._hg_report(desc, init, arr)
@@ -188,6 +192,8 @@ def create(init: Any, **kwargs: Any) -> Any:
     Raises:
         AssertionError: an unknown name, or something else.
     """
+    if not isinstance(init, (str, dict, Initializer, Load, Mixed)) and (instead := about_initializer(init)):
+        raise AssertionError(f"initializer must be of string type{instead}")
     # Load and Mixed choose among initializers; they may stand wherever an initializer does
     return init if isinstance(init, (Load, Mixed)) else _create(init, **kwargs)
 

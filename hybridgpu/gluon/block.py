@@ -3,17 +3,19 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 import warnings
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from ..base import MXNetError
 from ..core.autograd_state import state, traces
 from ..core.source_location import located_hint, place, user_frame
 from ..hints.arguments import taken_by, unexpected
 from ..hints.gluon import ARGUMENTS, attribute_error
+from ..hints.misplaced import by_keyword, no_prefix
 from ..initializer import Uniform
 from ..ndarray import NDArray
 from ..ndarray import load as load_arrays
@@ -88,7 +90,9 @@ class Block:
     _hg_fast: Callable[..., Any] | None = None  #: a prepared call that ``__call__`` may use instead of everything else
 
     def __new__(cls: type[Made], *args: Any, **kwargs: Any) -> Made:
-        foreign = ARGUMENTS.keys() & kwargs.keys()
+        code = getattr(cls.__init__, "__code__", None)
+        taken_all = code is None or code.co_flags & inspect.CO_VARKEYWORDS
+        foreign = ARGUMENTS.keys() & kwargs.keys() if taken_all else kwargs.keys()
         # a layer of ours: Python would say that ``units`` is missing, not that it is here as ``out_features``
         if foreign and cls.__init__.__module__.startswith(f"{_PACKAGE}."):
             for name in kwargs:
@@ -99,6 +103,8 @@ class Block:
     def __init__(self, prefix: str | None = None, params: ParameterDict | None = None, **others: Any) -> None:
         if others:
             raise unexpected(type(self), next(iter(others)), ARGUMENTS)
+        if prefix is not None and not isinstance(prefix, str):
+            raise no_prefix(type(self), prefix)
         self._empty_prefix = prefix == ""
         self._prefix, self._params = BlockScope.create(prefix, params, self._alias())
         self._name = self._prefix[:-1] if self._prefix.endswith("_") else self._prefix
@@ -129,7 +135,10 @@ class Block:
     def __setattr__(self, name: str, value: Any) -> None:
         existing = self.__dict__.get(name)
         if isinstance(existing, (Parameter, Block)) and not isinstance(value, type(existing)):
-            raise TypeError(f"Changing attribute type for {name} from {type(existing)} to {type(value)}is not allowed.")
+            text = f"Changing attribute type for {name} from {type(existing)} to {type(value)}is not allowed."
+            if isinstance(existing, Parameter):
+                text += f"\n{located_hint(f'Write net.{name}.set_data(values).')}"
+            raise TypeError(text)
         if isinstance(value, Block):
             self.register_child(value, name)
         elif isinstance(value, Parameter):
@@ -366,9 +375,11 @@ class Block:
 
     # -- running
 
-    def __call__(self, *args: Any) -> Any:
+    def __call__(self, *args: Any, **others: NoReturn) -> Any:
         fast = self._hg_fast
         try:
+            if others:
+                raise by_keyword(type(self), self._hg_takes(), self._reg_params, next(iter(others)))
             if fast is not None:
                 return fast(*args)
             return self._hg_call(args)
@@ -390,6 +401,10 @@ class Block:
         if np_flags.array:
             _refuse_legacy(out)
         return out
+
+    def _hg_takes(self) -> Callable[..., Any]:
+        """The function whose signature tells what the block is called with."""
+        return type(self).forward
 
     def forward(self, *args: Any) -> Any:
         """What the block computes; to be overridden."""

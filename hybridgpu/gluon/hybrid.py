@@ -15,6 +15,7 @@ from ..core.dtypes import dtype_of, f32
 from ..core.settings import numeric_mode
 from ..core.source_location import block_scope, located_hint, user_frame
 from ..hints.gluon import about_arguments
+from ..hints.misplaced import about_child
 from ..hints.op_errors import about_types
 from ..ndarray import NDArray
 from ..ndarray.serialization import write_arrays
@@ -111,9 +112,13 @@ class HybridBlock(Block):
             raise ValueError(
                 f"Children of HybridBlock must also be HybridBlock, but {block} has type {type(block)}. "
                 "If you are using Sequential, please try HybridSequential instead."
+                + about_child(block, isinstance(block, Block))
             )
         super().register_child(block, name)
         self._clear_cached_op("a child was added")
+
+    def _hg_takes(self) -> Callable[..., Any]:
+        return type(self).forward if overrides_forward(self) else type(self).hybrid_forward
 
     def _hg_changed(self) -> None:
         super()._hg_changed()

@@ -11,9 +11,9 @@ import numpy as np
 from .. import kvstore as kvs
 from .. import optimizer as opt
 from ..context import Context
-from ..core.source_location import located_hint
 from ..hints.arguments import unexpected
 from ..hints.gluon import OF_OPTIMIZERS, TRAINER, attribute_error
+from ..hints.misplaced import about_learned, no_mapping
 from ..io.formats.atomic import replace_file
 from ..ndarray.versions import before_writes
 from ..optimizer.updater import load_states
@@ -61,11 +61,14 @@ class Trainer:
         if isinstance(params, (dict, ParameterDict)):
             params = [params[key] for key in sorted(params.keys())]
         if not isinstance(params, (list, tuple)):
-            instead = f"\n{located_hint('Write net.collect_params().')}" if isinstance(params, Block) else ""
+            instead = about_learned(params, isinstance(params, Block), isinstance(params, Parameter))
             raise ValueError(f"First argument must be a list or dict of Parameters, got {type(params)}.{instead}")
         for p in params:
             if not isinstance(p, Parameter):
-                raise ValueError(f"First argument must be a list or dict of Parameters, got list of {type(p)}.")
+                raise ValueError(
+                    f"First argument must be a list or dict of Parameters, got list of {type(p)}."
+                    + about_learned(params, isinstance(p, Block), False)
+                )
         self._params: list[Parameter] = list(params)
         for p in self._params:
             p._set_trainer(self)
@@ -112,6 +115,8 @@ class Trainer:
             # the parameters themselves: their lr_mult and wd_mult may change later
             optimizer.param_dict = by_index
         else:
+            if (refused := no_mapping(arguments)) is not None:
+                raise refused
             self._optimizer = opt.create(optimizer, param_dict=by_index, **arguments)
         self._updaters = [opt.get_updater(self._optimizer) for _ in self._contexts]
         self._hg_steps = self._hg_new_steps()

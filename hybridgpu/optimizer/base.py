@@ -12,8 +12,9 @@ import numpy as np
 
 from ..core.dtypes import dtype_of
 from ..core.source_location import located_hint, user_frame
-from ..hints.arguments import closest, taken_by
+from ..hints.arguments import closest, taken_by, unexpected
 from ..hints.foreign_names import OPTIMIZERS
+from ..hints.misplaced import no_optimizer
 from ..ndarray import NDArray, clip
 from ..ndarray.device_scope import zeros_on
 from ..util import is_np_array
@@ -64,7 +65,10 @@ class Optimizer:
         begin_num_update: int = 0,
         multi_precision: bool = False,
         param_dict: dict[Any, Any] | None = None,
+        **others: Any,
     ) -> None:
+        if others:
+            raise unexpected(type(self), next(iter(others)), _SPELLED, _FILLED_IN)
         self.rescale_grad = rescale_grad
         self.allow_np_array = is_np_array()
         self.lr_scheduler = lr_scheduler
@@ -124,6 +128,8 @@ class Optimizer:
             ValueError: an unknown name.
             TypeError: an argument that the optimizer does not take.
         """
+        if not isinstance(name, str):
+            raise no_optimizer(name)
         klass = Optimizer.opt_registry.get(name.lower())
         if klass is None:
             names = sorted(Optimizer.opt_registry)

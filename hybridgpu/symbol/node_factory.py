@@ -10,6 +10,7 @@ from .. import attribute
 from .. import name as names
 from ..base import MXNetError, OperandError
 from ..core.source_location import current_block, user_line
+from ..hints.misplaced import about_initializer
 from ..hints.tracing import in_graph
 from ..ops import OPERATORS
 from ..ops.functions import HIDDEN_KEYS, Bound, spelled_hint
@@ -51,6 +52,10 @@ def var(
         attrs["__wd_mult__"] = str(wd_mult)
     if dtype is not None:
         attrs["__dtype__"] = type_flag(dtype)
+    if isinstance(init, type):
+        raise TypeError(
+            f"{init.__name__}.dumps() missing 1 required positional argument: 'self'{about_initializer(init)}"
+        )
     if init is not None:
         attrs["__init__"] = init if isinstance(init, str) else init.dumps()
     if stype is not None:

@@ -436,7 +436,7 @@ WRITTEN = {
         lambda: nn.HybridSequential(nn.Dense(2)),
         AttributeError,
         "'HybridSequential' object has no attribute '_children'",
-        "a container takes its blocks by net.add(block, ...)",
+        "A container takes its blocks by net.add(block, ...)",
     ),
     "extents one by one": (
         lambda: nd.zeros(2, 3),

@@ -196,3 +196,259 @@ def test_warnings_point_at_the_program(call, text):
     with pytest.warns(UserWarning, match=text) as caught:
         call()
     assert {w.filename for w in caught} == {__file__}
+
+
+def lambda_of(function, *inputs, hybridized=False):
+    made = nn.HybridLambda(function)
+    made.hybridize(hybridized)
+    return made(*inputs)
+
+
+def masked(hybridized):
+    class Masked(gluon.HybridBlock):
+        def hybrid_forward(self, F, x, mask=None, scale=None):
+            return x * mask
+
+    made = Masked()
+    made.scale = made.params.get("scale", shape=(1,))
+    made.hybridize(hybridized)
+    return made
+
+
+def filled(init):
+    made = gluon.Parameter("w", shape=(2, 2), init=init)
+    made.initialize()
+
+
+def layer_of(init):
+    made = nn.Dense(2, weight_initializer=init)
+    made.initialize()
+    return made(ONE)
+
+
+ONE = nd.ones((1, 3))
+PARAMETERS = net().collect_params()
+NO_CHILD = "Children of HybridBlock must also be HybridBlock, but "
+
+#: what is written -> (error, what its first line has, what the second one begins with)
+MISPLACED = {
+    "a rate for the optimizer's arguments": (
+        lambda: gluon.Trainer(PARAMETERS, "sgd", 0.1),
+        TypeError,
+        "create_optimizer() argument after ** must be a mapping, not float",
+        "Write {'learning_rate': 0.1}.",
+    ),
+    "pairs for the optimizer's arguments": (
+        lambda: gluon.Trainer(PARAMETERS, "sgd", [("learning_rate", 0.1)]),
+        TypeError,
+        "must be a mapping, not list",
+        "Write a dictionary, such as {'learning_rate': 0.1}.",
+    ),
+    "the class of an optimizer": (
+        lambda: gluon.Trainer(PARAMETERS, mx.optimizer.SGD),
+        AttributeError,
+        "type object 'SGD' has no attribute 'lower'",
+        "Write 'sgd', or SGD(), which makes one.",
+    ),
+    "a rate in place of an optimizer": (
+        lambda: gluon.Trainer(PARAMETERS, 0.1),
+        AttributeError,
+        "'float' object has no attribute 'lower'",
+        "Write a name, such as 'sgd', or an Optimizer of mx.optimizer.",
+    ),
+    "values of a dictionary": (
+        lambda: gluon.Trainer(PARAMETERS.values(), "sgd"),
+        ValueError,
+        "got <class 'dict_values'>.",
+        "Write list(params), or net.collect_params().",
+    ),
+    "one parameter": (
+        lambda: gluon.Trainer(net().weight, "sgd"),
+        ValueError,
+        "Parameter'>.",
+        "Write [parameter].",
+    ),
+    "arrays in place of parameters": (
+        lambda: gluon.Trainer([ONE], "sgd"),
+        ValueError,
+        "got list of <class 'hybridgpu.ndarray.ndarray.NDArray'>.",
+        "Write net.collect_params(),",
+    ),
+    "blocks in place of parameters": (
+        lambda: gluon.Trainer([net()], "sgd"),
+        ValueError,
+        "got list of <class 'hybridgpu.gluon.nn.basic.Dense'>.",
+        "Write net.collect_params().",
+    ),
+    "another's name of a rate": (
+        lambda: mx.optimizer.Adam(lr=0.1),
+        TypeError,
+        "Adam.__init__() got an unexpected keyword argument 'lr'",
+        "Write learning_rate instead; Adam takes learning_rate, beta1, ",
+    ),
+    "an input by keyword": (
+        lambda: masked(False)(ONE, mask=ONE),
+        TypeError,
+        "Block.__call__() got an unexpected keyword argument 'mask'",
+        "Inputs are given in order, without names: net(x, mask).",
+    ),
+    "an input by keyword, hybridized": (
+        lambda: masked(True)(ONE, mask=ONE),
+        TypeError,
+        "Block.__call__() got an unexpected keyword argument 'mask'",
+        "Inputs are given in order, without names: net(x, mask).",
+    ),
+    "a keyword that is no input": (
+        lambda: net()(ONE, train=True),
+        TypeError,
+        "Block.__call__() got an unexpected keyword argument 'train'",
+        "A Dense is called with (x).",
+    ),
+    "a list of blocks": (
+        lambda: nn.HybridSequential([net()]),
+        AttributeError,
+        "'list' object has no attribute 'endswith'",
+        "A container takes its blocks by net.add(block, ...).",
+    ),
+    "blocks as a keyword": (
+        lambda: nn.HybridSequential(layers=[net()]),
+        TypeError,
+        "HybridSequential.__init__() got an unexpected keyword argument 'layers'",
+        "HybridSequential takes prefix, params.",
+    ),
+    "an axis for Flatten": (
+        lambda: nn.Flatten(1),
+        AttributeError,
+        "'int' object has no attribute 'endswith'",
+        "The first argument is the prefix of names; Flatten takes prefix, params.",
+    ),
+    "a list as a child": (
+        lambda: nn.HybridSequential().add([net()]),
+        ValueError,
+        NO_CHILD,
+        "Write net.add(*blocks).",
+    ),
+    "a class as a child": (
+        lambda: nn.HybridSequential().add(nn.Flatten),
+        ValueError,
+        NO_CHILD,
+        "Write Flatten(), which makes one.",
+    ),
+    "a function as a child": (
+        lambda: nn.HybridSequential().add(nd.relu),
+        ValueError,
+        NO_CHILD,
+        "Write nn.HybridLambda(lambda F, x: ...), or nn.HybridLambda('relu') for an operator.",
+    ),
+    "a name as a child": (
+        lambda: nn.HybridSequential().add("relu"),
+        ValueError,
+        NO_CHILD,
+        "Write nn.Activation('relu'), or nn.HybridLambda('relu') for an operator.",
+    ),
+    "HybridLambda without F": (
+        lambda: lambda_of(lambda x: x, ONE),
+        TypeError,
+        "<lambda>() takes 1 positional argument but 2 were given",
+        "Write lambda F, x: ..., since the function of a HybridLambda gets F before the inputs.",
+    ),
+    "HybridLambda without F, hybridized": (
+        lambda: lambda_of(lambda x, y: x, ONE, ONE, hybridized=True),
+        TypeError,
+        "<lambda>() takes 2 positional arguments but 3 were given",
+        "Write lambda F, x0, x1: ..., since",
+    ),
+    "HybridLambda of an operator": (
+        lambda: lambda_of(nd.relu, ONE),
+        TypeError,
+        "relu() takes at most 1 positional arguments (2 given)",
+        "Write nn.HybridLambda('relu'): an operator is given by its name.",
+    ),
+    "Lambda with F": (
+        lambda: nn.Lambda(lambda F, x: x)(ONE),
+        TypeError,
+        "<lambda>() missing 1 required positional argument: 'x'",
+        "Write lambda x: ..., since the function of a Lambda gets the inputs alone.",
+    ),
+    "a shape after the name": (
+        lambda: gluon.Parameter("w", (3,)),
+        AssertionError,
+        "grad_req must be one of 'write', 'add', or 'null', but got '(3,)'",
+        "Write shape=(3,): the second argument of Parameter is grad_req.",
+    ),
+    "no gradients by False": (
+        lambda: gluon.Parameter("w", grad_req=False),
+        AssertionError,
+        "but got 'False'",
+        "Write 'null'.",
+    ),
+    "no gradients by another's name": (
+        lambda: gluon.Parameter("w", requires_grad=False),
+        TypeError,
+        "Parameter.__init__() got an unexpected keyword argument 'requires_grad'",
+        "Write grad_req='null' instead; Parameter takes name, grad_req, shape",
+    ),
+    "a shape in place of the name": (
+        lambda: gluon.Parameter((3, 4)).initialize(),
+        ValueError,
+        "Cannot initialize Parameter '(3, 4)' because it has invalid shape: None.",
+        "The first argument of Parameter is its name: write Parameter(name, shape=...).",
+    ),
+    "a constant without a name": (
+        lambda: gluon.Constant(ONE),
+        TypeError,
+        "Constant.__init__() missing 1 required positional argument: 'value'",
+        "Write Constant(name, value).",
+    ),
+    "an array in place of a parameter": (
+        lambda: setattr(net(), "weight", ONE),
+        TypeError,
+        "is not allowed.",
+        "Write net.weight.set_data(values).",
+    ),
+    "an array as initializer": (
+        lambda: filled(nd.ones((2, 2))),
+        ValueError,
+        "The truth value of an NDArray with multiple elements is ambiguous.",
+        "Write mx.init.Constant(array).",
+    ),
+    "a number as initializer": (
+        lambda: filled(0.5),
+        AssertionError,
+        "initializer must be of string type",
+        "Write mx.init.Constant(0.5).",
+    ),
+    "a class as a layer's initializer": (
+        lambda: layer_of(mx.init.Xavier),
+        ValueError,
+        "dumps() missing 1 required positional argument: 'self'",
+        "Write Xavier(), which makes one.",
+    ),
+    "a device as initializer": (
+        lambda: net().initialize(mx.cpu(), force_reinit=True),
+        AssertionError,
+        "initializer must be of string type",
+        "Write ctx=mx.cpu(0): the first argument is an initializer.",
+    ),
+    "sizes of inputs before those of states": (
+        lambda: gluon.rnn.LSTM(10, 20, 2),
+        AssertionError,
+        "Invalid layout 2; must be one of ['TNC' or 'NTC']",
+        "LSTM takes hidden_size, num_layers, layout first;",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", MISPLACED)
+def test_values_in_the_wrong_place(what):
+    call, error, first, second = MISPLACED[what]
+    with pytest.raises(error) as caught:
+        call()
+    one, two = str(caught.value).split("\n")
+    assert first in one and two.startswith(second) and " (" in two and "test_hints.py:" in two
+
+
+def test_a_function_that_is_wrong_inside_is_told_as_ever():
+    with pytest.raises(TypeError, match=r"^object of type 'int' has no len\(\)$"):
+        lambda_of(lambda F, x: len(3), ONE)
+    assert nn.HybridSequential(prefix="named_").prefix == "named_"

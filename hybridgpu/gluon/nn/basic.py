@@ -13,6 +13,7 @@ import numpy as np
 from ... import ndarray as nd_module
 from ... import symbol as sym_module
 from ...core.source_location import user_frame
+from ...hints.misplaced import about_function
 from ...util import is_np_array
 from ..block import Block, indent
 from ..hybrid import HybridBlock
@@ -208,7 +209,11 @@ class Lambda(Block):
             raise ValueError(f"Unrecognized function in lambda: {function} of type {type(function)}")
 
     def forward(self, *args: Any) -> Any:
-        return self._func_impl(*args)
+        try:
+            return self._func_impl(*args)
+        except TypeError as e:
+            about_function(e, self._func_impl, len(args), with_f=False)
+            raise
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._func_impl.__name__})"
@@ -245,7 +250,11 @@ class HybridLambda(HybridBlock):
             self._func = partial(_by_name, self._func_name)
 
     def hybrid_forward(self, F: Any, x: Any, *args: Any) -> Any:
-        return self._func(F, x, *args)
+        try:
+            return self._func(F, x, *args)
+        except TypeError as e:
+            about_function(e, self._func, 1 + len(args), with_f=True)
+            raise
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._func_name})"

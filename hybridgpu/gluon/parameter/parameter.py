@@ -16,6 +16,8 @@ from ...context import Context, cpu, current_context
 from ...core import autograd_state
 from ...core.dtypes import dtype_of
 from ...core.source_location import located_hint, user_frame
+from ...hints.arguments import unexpected
+from ...hints.misplaced import grad_req_error
 from ...initializer import InitDesc
 from ...ndarray import NDArray
 from ...ndarray.binding_version import invalidate_bindings
@@ -28,6 +30,10 @@ from ...symbol import var as make_var
 from ...util import is_np_array, is_np_shape
 
 __all__ = ["Constant", "DeferredInitializationError", "Parameter", "contexts", "same_dtype", "shape_is_known", "take_together"]  # fmt: skip
+
+
+#: arguments' names elsewhere -> here
+_SPELLED = {"requires_grad": ("grad_req='null'",), "trainable": ("grad_req='null'",), "initializer": ("init",)}
 
 
 class DeferredInitializationError(MXNetError):
@@ -77,7 +83,10 @@ class Parameter:
         differentiable: bool = True,
         stype: str = "default",
         grad_stype: str = "default",
+        **others: Any,
     ) -> None:
+        if others:
+            raise unexpected(type(self), next(iter(others)), _SPELLED)
         self._var: Symbol | None = None
         self._trainer: Any = None
         self._data: list[NDArray] | None = None
@@ -152,7 +161,8 @@ class Parameter:
 
     @grad_req.setter
     def grad_req(self, req: str) -> None:
-        assert req in ("write", "add", "null"), f"grad_req must be one of 'write', 'add', or 'null', but got '{req}'"
+        if req not in ("write", "add", "null"):
+            raise grad_req_error(req)
         if not self._differentiable:
             req = "null"
         if self._grad_req == req:
@@ -218,7 +228,10 @@ class Parameter:
         if init is None:
             init = default if self.init is None else self.init
         if not shape_is_known(self._shape) and not self._allow_deferred_init:
-            raise ValueError(f"Cannot initialize Parameter '{self.name}' because it has invalid shape: {self.shape}.")
+            text = f"Cannot initialize Parameter '{self.name}' because it has invalid shape: {self.shape}."
+            if not isinstance(self.name, str):
+                text += f"\n{located_hint('The first argument of Parameter is its name: write Parameter(name, shape=...).')}"
+            raise ValueError(text)
         before = self._data, self._grad
         self._data = self._grad = None
         self._deferred_init = (init, where, default, None)
@@ -563,6 +576,14 @@ class Constant(Parameter):
         name: full name.
         value: array, list or number; lists become float32.
     """
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Constant:
+        if len(args) == 1 and not kwargs and not isinstance(args[0], str):  # as in MXNet 2
+            raise TypeError(
+                "Constant.__init__() missing 1 required positional argument: 'value'\n"
+                + located_hint("Write Constant(name, value).")
+            )
+        return super().__new__(cls)
 
     def __init__(self, name: str, value: Any) -> None:
         if not isinstance(value, NDArray):

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from ... import ndarray, symbol
 from ...core import autograd_state
+from ...core.source_location import located_hint
+from ...hints.arguments import taken_by
 from ...ndarray import NDArray
 from ...ops.rnn import GATES
 from ..hybrid import HybridBlock
@@ -48,7 +50,13 @@ class _RNNLayer(HybridBlock):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        assert layout in ("TNC", "NTC"), f"Invalid layout {layout}; must be one of ['TNC' or 'NTC']"
+        if layout not in ("TNC", "NTC"):
+            text = f"Invalid layout {layout}; must be one of ['TNC' or 'NTC']"
+            if isinstance(layout, int):
+                kind = type(self)
+                own = ", ".join(taken_by(kind)[:3])
+                text += f"\n{located_hint(f'{kind.__name__} takes {own} first; the size of inputs is found, or input_size=...')}"
+            raise AssertionError(text)
         self._hidden_size, self._num_layers, self._mode, self._layout = hidden_size, num_layers, mode, layout
         self._projection_size = projection_size or None
         self._dropout, self._dir, self._input_size = dropout, 2 if bidirectional else 1, input_size

@@ -24,7 +24,10 @@ from hybridgpu import nd, np, npx
             lambda: np.concatenate([np.ones(2)], dim=0),
             r"^concatenate\(\) got .*\nWrite axis instead; concatenate takes seq, axis, out. \(test_misspelt.py:",
         ),
-        (lambda: np.ones(2).sum(keepdim=True), r"^sum\(\) got an unexpected keyword argument 'keepdim'$"),
+        (
+            lambda: np.ones(2).sum(keepdim=True),
+            r"^sum\(\) got an unexpected keyword argument 'keepdim'\nWrite keepdims instead; sum",
+        ),
     ],
 )
 def test_arguments_of_np(call, text):

@@ -10,6 +10,7 @@ from functools import lru_cache
 from types import ModuleType
 from typing import Any
 
+from ..core.source_location import current_block, located_hint
 from ..ops.functions import find, make_function, names_in
 from ..ops.record import OPERATORS
 from .module_aliases import PackageModule, borrowed
@@ -58,6 +59,9 @@ class Namespace(PackageModule):
                 if "\n" in str(error):
                     raise
             text = f"module '{self.__name__}' has no attribute '{name}'"
+            for part in () if self._name else ("contrib", "linalg", "random", "image"):
+                if find(name, part):
+                    raise AttributeError(f"{text}\n{located_hint(f'Write {_spelled(self._module)}.{part}.{name}.')}")
             near = _similar(name, self._name)
             # with the name alone: Python would add its own guess
             raise AttributeError(f"{text}; did you mean {near}?" if near else text, name=name)
@@ -211,6 +215,11 @@ def _input_name(name: str, module: str, parameters: list[inspect.Parameter]) -> 
 def importable(*spaces: ModuleType) -> None:
     """Let import statements find namespaces, which have no file: ``from hybridgpu.ndarray.contrib import ...``."""
     sys.modules.update((space.__name__, space) for space in spaces)
+
+
+def _spelled(module: str) -> str:
+    """What users call the module of operators: nd, F where a block is traced, or sym."""
+    return "nd" if module == "ndarray" else "F" if current_block() else "sym"
 
 
 def _similar(name: str, namespace: str) -> str:

@@ -11,7 +11,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from ..base import numeric_types
+from ..base import MXNetError, numeric_types
+from ..core.source_location import located_hint
 from ..hints.gluon import LOSSES, missing
 from ..ndarray import NDArray
 from ..util import is_np_array
@@ -43,7 +44,14 @@ def _apply_weighting(F: Any, loss: Any, weight: float | None = None, sample_weig
 
 
 def _reshape_like(F: Any, x: Any, y: Any) -> Any:
-    return x.reshape(y.shape) if isinstance(x, NDArray) else F.reshape_like(x, y)
+    if not isinstance(x, NDArray):
+        return F.reshape_like(x, y)
+    try:
+        return x.reshape(y.shape)
+    except (ValueError, MXNetError) as e:
+        text = f"The labels have shape {x.shape}, the predictions {y.shape}: they need as many elements."
+        e.args = (f"{e}\n{located_hint(text)}", *e.args[1:])
+        raise
 
 
 def _product(F: Any, x: Any, y: Any) -> Any:

@@ -11,7 +11,7 @@ from typing import Any
 
 from ..core.source_location import located_hint
 
-__all__ = ["SPELLED", "add_taken", "closest", "taken_by", "telling", "unexpected"]
+__all__ = ["SPELLED", "about_value", "add_taken", "closest", "taken_by", "telling", "unexpected"]
 
 
 #: arguments of operators and functions elsewhere -> here, of which the first that is taken is told
@@ -109,3 +109,19 @@ def telling(function: Callable[..., Any]) -> Callable[..., Any]:
             raise
 
     return method
+
+
+def about_value(name: str, value: Any, attributes: Mapping[str, Any]) -> str:
+    """A line for the error about a value that an attribute of an operator cannot have, or ''."""
+    parts = value if isinstance(value, (list, tuple)) else (value,)
+    if any(hasattr(part, "list_arguments") for part in parts):
+        text = f"Values are not known while tracing: {name} has to be known, such as numbers."
+    elif any(hasattr(part, "asnumpy") for part in parts):
+        text = f"{name} is no array: write x.asscalar() or x.item() for the number in one."
+        if name in ("axis", "dim"):  # the second of the arrays that should be a list
+            text = f"{name} is no array: several arrays are given as one list, [a, b]."
+    elif name == "dtype" and isinstance(value, int) and isinstance(attributes.get("shape"), int):
+        text = f"Write the extents as one tuple, ({attributes['shape']}, {value})."
+    else:
+        return ""
+    return f"\n{located_hint(text)}"

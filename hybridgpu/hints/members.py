@@ -7,9 +7,10 @@ import re
 from collections.abc import Callable, Container
 from typing import NamedTuple
 
+from ..core.source_location import located_hint
 from .foreign_names import OTHERS
 
-__all__ = ["ARRAYS", "ARRAYS_OF_NP", "SYMBOLS", "SYMBOLS_OF_NP", "Kind", "instead"]
+__all__ = ["ARRAYS", "ARRAYS_OF_NP", "SYMBOLS", "SYMBOLS_OF_NP", "Kind", "instead", "no_number", "no_truth"]
 
 
 class Kind(NamedTuple):
@@ -260,3 +261,17 @@ def _in_place(kind: Kind, name: str, function: Callable[[str], str], own: Contai
         return f"x {symbol[0]}= y"
     text = f"x.{name}(...)" if name in own else _written(kind, name, function, own)
     return f"{kind.target} = {text}" if text and text[0] != "!" and not text.startswith("x[") else text
+
+
+def no_number(shape: tuple[int, ...], read: str) -> str:
+    """A line for the error of an array of several elements where one number is read, by the method ``read``."""
+    text = (
+        f"An array of shape {shape} has several numbers: write x.mean().{read}() or x.sum().{read}(), or x.asnumpy()."
+    )
+    return f"\n{located_hint(text)}"
+
+
+def no_truth(of_np: bool) -> str:
+    """A line for the error of an array of several elements as a condition."""
+    every, some = ("(x > 0).all()", "(x > 0).any()") if of_np else ("(x > 0).min()", "(x > 0).max()")
+    return f"\n{located_hint(f'Write {every}, which says whether it holds for all elements, or {some}, for any.')}"

@@ -73,7 +73,9 @@ def add_details(error: Exception, op: Operator, values: Values, names: Sequence[
     shown = (f"{n}: {_shown(g)}" for n, g in zip(names, given, strict=False))
     details = f"\nin operator {op.name}({', '.join(shown)}){_function(op)}"
     shapes = [shape_of(g) for g in given]
-    instead = getattr(error, _INSTEAD, "") or _fitting(op, values, shapes) or _by_words(op, str(error), names, shapes)
+    instead = (
+        getattr(error, _INSTEAD, "") or _fitting(op, values, shapes) or _by_words(op, values, str(error), names, shapes)
+    )
     return f"{details}\n{instead}" if instead else details
 
 
@@ -122,22 +124,28 @@ def _function(op: Operator) -> str:
     return ""
 
 
-_NO_AXIS = re.compile(r"\b[Aa]x[ie]s\b.*?-?\d+.*\b([Ee]xceeds|out of (bounds|range))\b")
+_NO_AXIS = re.compile(r"\b[Aa]x[ie]s\b.*?-?\d+.*\b([Ee]xceeds|out of (bounds|range))\b|\baxis out of range\b")
 _NUMBER_OF_AXES = re.compile(r"\barray of (?:dimension )?(\d+)")
 
 
-def _by_words(op: Operator, text: str, names: Sequence[str], shapes: Sequence[tuple[int, ...] | None]) -> str:
+def _by_words(
+    op: Operator, values: Values, text: str, names: Sequence[str], shapes: Sequence[tuple[int, ...] | None]
+) -> str:
     """What to write, for faults that many operators share: MXNet's words tell which it is."""
+    if shapes and shapes[0] and _NO_AXIS.search(text):
+        match = _NUMBER_OF_AXES.search(text)
+        count = int(match[1]) if match else len(shapes[0])
+        whose = f"{names[0]} of shape {shapes[0]}" if count == len(shapes[0]) else "The result"
+        written = f"{whose} has {_axes(count)}: write one of {-count} to {count - 1}."
+        size = values.axis if op.infer_inputs is not None and "axis" in op.params else None  # a layer's
+        if isinstance(size, int) and size in shapes[0]:
+            written += f" If {size} is meant as a size: a layer finds it itself, or is told by in_channels={size}."
+        return written
     if not shapes or None in shapes:
         return ""
     known_shapes = [shape for shape in shapes if shape is not None]
     if "could not be broadcast together" in text and len(known_shapes) > 1:  # else with a shape that is an attribute
         return _broadcast(names, known_shapes)
-    if _NO_AXIS.search(text) and known_shapes[0]:
-        match = _NUMBER_OF_AXES.search(text)
-        count = int(match[1]) if match else len(known_shapes[0])
-        whose = f"{names[0]} of shape {known_shapes[0]}" if count == len(known_shapes[0]) else "The result"
-        return f"{whose} has {_axes(count)}: write one of {-count} to {count - 1}."
     if "Incompatible input shape" in text and len(known_shapes) > 1:
         return "Arrays that are joined have the same sizes along every axis but the joined one: reshape or slice them."
     if op.name in ("stack", "_npi_stack") and "Incompatible attr" in text:

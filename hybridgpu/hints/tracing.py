@@ -7,7 +7,7 @@ import linecache
 import os
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ import numpy as np
 from ..base import MXNetError
 from ..core.source_location import located_hint, user_place
 
-__all__ = ["in_array_code", "in_graph", "is_symbol", "numpy_call", "through_numpy"]
+__all__ = ["about_operand", "in_array_code", "in_graph", "is_symbol", "numpy_call", "through_numpy"]
 
 _PARAMETER = "A parameter is no array: in forward take self.name.data(); hybrid_forward gets it as an argument, under its attribute's name."
 _CONSTANT = (
@@ -41,7 +41,11 @@ def in_graph(x: Any) -> str:
     from ..util import is_np_array
 
     functions = "F.np" if is_np_array() else "F"
-    if _is_parameter(x):
+    if is_symbol(x):  # of the other interface
+        text = "A Symbol of np in functions of nd: use those of F.np and F.npx, or write x.as_nd_ndarray()."
+        if x._kind is None:
+            text = "A Symbol of nd in functions of np: write x.as_np_ndarray(), or call npx.set_np() at the top of the program."
+    elif _is_parameter(x):
         text = _PARAMETER
     elif isinstance(x, np.ndarray):
         text = _CONSTANT.format("A NumPy array", functions)
@@ -72,9 +76,25 @@ def in_array_code(x: Any, function: str = "", module: str = "nd") -> str:
         text = "Make it an array first: np.array(values)."
     elif isinstance(x, (list, tuple)) and x and all(hasattr(a, "asnumpy") for a in x):
         text = "Give them one by one: nd.concat(*arrays), nd.stack(*arrays)."
+    elif isinstance(x, (list, tuple)):
+        text = "Make it an array first: mx.nd.array(values)."
     else:
         return ""
     return "\n" + located_hint(text)
+
+
+def about_operand(x: Any, inputs: Sequence[str], attributes: Iterable[str], function: str) -> str:
+    """A line for the error about a number or a text in the place of an input, or '': other arguments have names.
+
+    Args:
+        inputs, attributes: of the operator.
+        function: what was called.
+    """
+    names = [n for n in attributes if n != "num_args"]
+    if not isinstance(x, (bool, int, float, str, np.generic)) or not names:
+        return ""
+    taken = f"{function} takes {', '.join(inputs)}" if inputs[:1] != ("*data",) else f"{function} takes arrays"
+    return "\n" + located_hint(f"{taken}; the others are written by name: {', '.join(names)}.")
 
 
 def numpy_call(known: Callable[[str], bool]) -> str:

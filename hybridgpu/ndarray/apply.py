@@ -21,7 +21,7 @@ from ..context import Context, given_or_current
 from ..core import autograd_state
 from ..core.source_location import note_location
 from ..hints.op_errors import add_details
-from ..hints.tracing import in_array_code
+from ..hints.tracing import about_operand, in_array_code
 from ..ops.functions import Bound
 from ..ops.mutation import When
 from ..ops.params import Values
@@ -76,12 +76,16 @@ def apply_function(op: Operator, spelled: str, call: Bound) -> Any:
         for x in inputs:
             if not isinstance(x, NDArray):
                 raise OperandError(
-                    f"Positional arguments must have NDArray type, but got {x}{in_array_code(x, spelled)}"
+                    f"Positional arguments must have NDArray type, but got {x}"
+                    + (in_array_code(x, spelled) or about_operand(x, ("*data",), op.params, spelled))
                 )
     else:
         for n, x in zip(op.inputs, inputs, strict=True):
             if x is not None and not isinstance(x, NDArray):
-                raise OperandError(f"Argument {n} must have NDArray type, but got {x}{in_array_code(x, spelled)}")
+                raise OperandError(
+                    f"Argument {n} must have NDArray type, but got {x}"
+                    + (in_array_code(x, spelled) or about_operand(x, op.inputs, op.params, spelled))
+                )
         inputs = [x for x in inputs if x is not None]
     check_kind(op, spelled, inputs, call.out, kind)
     values = op.parse(call.attributes)

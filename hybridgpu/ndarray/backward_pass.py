@@ -50,6 +50,16 @@ def recorded(heads: Sequence[GradientInfo]) -> list[Node]:
     return order
 
 
+_RELEASED = (
+    "A backward pass has run already, and released what it needed: write y.backward(retain_graph=True) for the first one, or "
+    "record the computation again."
+)
+_NOTHING = (
+    "Compute it under autograd.record(), by operators alone: asnumpy() leaves the graph. Gradients go to parameters, and to "
+    "arrays that x.attach_grad() was called for before they were used."
+)
+
+
 def backward(
     heads: Sequence[NDArray],
     head_grads: Sequence[NDArray | None],
@@ -71,10 +81,9 @@ def backward(
     """
     infos: list[Any] = list(map(history, heads))
     if any(i is None for i in infos):
-        marked = located_hint(
-            "Gradients go to parameters, and to arrays that x.attach_grad() was called for before they were used."
-        )
-        raise MXNetError(f"Check failed: !AGInfo::IsNone(*i): {NOT_RECORDED}\n{marked}")
+        whole = [x._autograd for x, i in zip(heads, infos, strict=True) if i is None]
+        text = _RELEASED if any(i is not None and i.node is not None for i in whole) else _NOTHING
+        raise MXNetError(f"Check failed: !AGInfo::IsNone(*i): {NOT_RECORDED}\n{located_hint(text)}")
     if len(infos) == 1 and variables is None and train_mode and not create_graph and head_grads[0] is None:
         node = infos[0].node
         if node is not None and node.sweep(retain_graph):
@@ -99,7 +108,7 @@ def _general(
     """As :func:`backward`, of recorded heads; ``hold`` is told the buffers that are written."""
     order = recorded(infos)
     if any(n.released for n in order):
-        raise MXNetError(f"Check failed: {NOT_RECORDED}")
+        raise MXNetError(f"Check failed: {NOT_RECORDED}\n{located_hint(_RELEASED)}")
     cotangents_by_key: dict[Any, NDArray] = {}
     old = state.recording, state.training
     state.recording, state.training = create_graph, train_mode

@@ -284,7 +284,9 @@ class NDArray(OperatorMethods):
             ValueError: the size is not 1.
         """
         if self.size != 1:
-            raise ValueError("The current array is not a scalar")
+            from ..hints.members import no_number
+
+            raise ValueError(f"The current array is not a scalar{no_number(self.shape, 'asscalar')}")
         return self.asnumpy().reshape(-1)[0]
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
@@ -468,7 +470,9 @@ class NDArray(OperatorMethods):
             return False
         if self.size == 1:
             return bool(self.asscalar())
-        raise ValueError("The truth value of an NDArray with multiple elements is ambiguous.")
+        from ..hints.members import no_truth
+
+        raise ValueError(f"The truth value of an NDArray with multiple elements is ambiguous.{no_truth(of_np=False)}")
 
     def __getitem__(self, key: Any) -> NDArray:
         return late.get_item(self, key)

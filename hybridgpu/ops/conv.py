@@ -189,9 +189,11 @@ def convolution(b: Builder, p: Values, data: Node, weight: Node, bias: Node | No
         reach = (kernel - 1) * step + 1
         if reach > d + 2 * margin:
             name = _FIRST[len(p.kernel)] if k == 0 else "yx"[k - len(p.kernel)]
-            raise MXNetError(
+            raise refusal(
                 f"Check failed: dilated_ksize_{name} <= AddPad(dshape[{k + 2}], param_.pad[{k}]) "
-                f"({reach} vs. {d + 2 * margin}) : kernel size exceed input"
+                f"({reach} vs. {d + 2 * margin}) : kernel size exceed input",
+                f"The kernel reaches over {reach} elements of {d + 2 * margin}: take a smaller one, or pad the data. A layer "
+                "takes channels and kernel_size; how many channels the data have it finds itself.",
             )
     if last(p.layout):
         data, weight = channels_first(b, data), channels_first(b, weight)

@@ -12,6 +12,7 @@ from inspect import Parameter, Signature
 from types import MappingProxyType
 from typing import Any
 
+from ..core.source_location import located_hint
 from ..frontend.late_declarations import DECLARED_BY, FAMILY_DECLARED_BY
 from .record import OPERATORS, Operator
 
@@ -68,7 +69,9 @@ def bind(op: Operator, args: Sequence[Any], kwargs: dict[str, Any]) -> Bound:
         params = [p for p in op.params if p != op.count_param]
         extra = args[count:]
         if len(extra) > len(params):
-            raise TypeError(f"{op.name}() takes at most {count + len(params)} positional arguments ({len(args)} given)")
+            text = f"{op.name}() takes at most {count + len(params)} positional arguments ({len(args)} given)"
+            taken = f"{op.name} takes {', '.join((*names, *params))}; several numbers are one tuple."
+            raise TypeError(f"{text}\n{located_hint(taken)}")
         for key, value in zip(params, extra, strict=False):
             if key in kwargs:
                 raise TypeError(f"{op.name}() got multiple values for argument {key!r}")

@@ -21,7 +21,7 @@ from ..compiler.ir.types import TensorType
 from ..core.dataclass import dataclass, field
 from ..core.dtypes import DType
 from ..core.source_location import located_hint, note_location
-from ..hints.arguments import SPELLED, closest
+from ..hints.arguments import SPELLED, about_value, closest
 from ..hints.op_errors import differing_types
 from .mutation import Write
 from .params import REQUIRED, Param, Values, text_of
@@ -183,13 +183,16 @@ class Operator:
 
     # -- attributes
 
-    def parse(self, attributes: dict[str, Any]) -> Values:
+    def parse(self, attributes: dict[str, Any], written: dict[str, Any] | None = None) -> Values:
         """Canonical values of the attributes given; defaults for the others.
+
+        Args:
+            written: the attributes as the program wrote them, where they are texts, for errors.
 
         Raises:
             MXNetError: an unknown, missing or unfit attribute, in MXNet's words.
         """
-        given, hashable = tuple(attributes.items()), True
+        given, hashable, written = tuple(attributes.items()), True, written or attributes
         try:
             parsed = self._parsed.get(given)
             # 1 == True == 1.0 and 0.0 == -0.0 as dictionary keys, in tuples too, but not as attributes
@@ -210,7 +213,10 @@ class Operator:
                 try:
                     items[name] = param.parse(name, attributes[name])
                 except MXNetError as e:
-                    raise self._unfit(str(e), attributes) from None
+                    unfit = self._unfit(str(e), attributes)
+                    if line := about_value(name, written[name], written):
+                        unfit = MXNetError(f"{unfit}{line}")
+                    raise unfit from None
             elif param.default is REQUIRED:
                 raise self._unfit(f"Required parameter {name} of {param.kind} is not presented", attributes)
             else:

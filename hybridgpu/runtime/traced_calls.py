@@ -14,6 +14,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 from weakref import WeakSet
 
+import numpy as np
+
 from ..context import Context, current_context, watching_context
 from ..core import autograd_state
 from ..core.pytree import Static, flatten_tree, key_of, regroup
@@ -41,9 +43,11 @@ def static_value(value: Any) -> Static:
     try:
         hash(value)
     except TypeError:
+        instead = "Give arrays, (nested) lists, tuples and dictionaries of them, and values that can be hashed."
+        if isinstance(value, np.ndarray):
+            instead = f"Make it an array first: mx.{'np' if is_np_array() else 'nd'}.array(x)."
         raise NotStaticError(
-            f"{value!r} of type {type(value).__name__} is neither an array nor a value that tells signatures apart\n"
-            "Give arrays, (nested) lists, tuples and dictionaries of them, and values that can be hashed."
+            f"{value!r} of type {type(value).__name__} is neither an array nor a value that tells signatures apart\n{instead}"
         ) from None
     return Static(value)
 

@@ -11,7 +11,7 @@ from .. import name as names
 from ..base import MXNetError, OperandError
 from ..core.source_location import current_block, user_line
 from ..hints.misplaced import about_initializer
-from ..hints.tracing import in_graph
+from ..hints.tracing import about_operand, in_graph
 from ..ops import OPERATORS
 from ..ops.functions import HIDDEN_KEYS, Bound, spelled_hint
 from ..ops.params import Values
@@ -77,11 +77,17 @@ def apply_symbol(op: Operator, spelled: str, call: Bound) -> Symbol:
     if op.variadic:
         for x in call.inputs:
             if not isinstance(x, Symbol) and not (x is None and op.binder is not None):
-                raise OperandError(f"Positional arguments must be Symbol instances, but got {x}{in_graph(x)}")
+                raise OperandError(
+                    f"Positional arguments must be Symbol instances, but got {x}"
+                    + (in_graph(x) or about_operand(x, ("*data",), op.params, spelled))
+                )
     else:
         for n, x in zip(op.inputs, call.inputs, strict=True):
             if x is not None and not isinstance(x, Symbol):
-                raise OperandError(f"Argument {n} must be Symbol instances, but got {x}{in_graph(x)}")
+                raise OperandError(
+                    f"Argument {n} must be Symbol instances, but got {x}"
+                    + (in_graph(x) or about_operand(x, op.inputs, op.params, spelled))
+                )
     if "ctx" in attributes and "ctx" not in op.params:
         attributes.pop("ctx")  # nodes run where their inputs are
     kind: Any = late._Symbol if spelled.startswith("_np") else None
@@ -148,7 +154,7 @@ def make_node(
     attributes = _hidden({**attributes, **attribute.current().get(attr)}, op)
     texts = op.attribute_texts(attributes)
     full_name = names.current().get(name, hint)
-    values = op.parse({k: v for k, v in texts.items() if not k.startswith("__")})
+    values = op.parse({k: v for k, v in texts.items() if not k.startswith("__")}, attributes)
     input_names = op.input_names(values, len(inputs))
     entries: list[Entry] = []
     at: list[int] = []  # the places of entries that were given

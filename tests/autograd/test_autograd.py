@@ -241,6 +241,47 @@ def test_second_backward_needs_retain_graph():
         y.backward()
 
 
+def run_twice(x):
+    with autograd.record():
+        y = x * x
+    y.backward()
+    return y
+
+
+def run_a_part_twice(x):
+    with autograd.record():
+        half = x * x
+        y, other = half * 3, half * 5
+    y.backward()
+    return other
+
+
+def left_the_graph(x):
+    with autograd.record():
+        return nd.array((x * x).asnumpy())
+
+
+@pytest.mark.parametrize(
+    ("make", "advice"),
+    [
+        (
+            run_twice,
+            "A backward pass has run already, and released what it needed: write y.backward(retain_graph=True)",
+        ),
+        (run_a_part_twice, "A backward pass has run already, and released"),
+        (lambda x: x * x, "Compute it under autograd.record(), by operators alone: asnumpy() leaves the graph."),
+        (left_the_graph, "Compute it under autograd.record(), by operators alone: asnumpy() leaves the graph."),
+    ],
+    ids=["twice", "a part twice", "not recorded", "left"],
+)
+def test_why_there_is_no_graph_is_told(make, advice):
+    y = make(attached([1.0]))
+    with pytest.raises(mx.MXNetError, match="not in a computational graph") as caught:
+        y.backward()
+    last = str(caught.value).split("\n")[-1]
+    assert last.startswith(advice) and "(test_autograd.py:" in last
+
+
 class Doubled(autograd.Function):
     def forward(self, x):
         return x * 2

@@ -12,7 +12,7 @@ import pytest
 import hybridgpu as mx
 from hybridgpu import MXNetError, nd
 from hybridgpu.base import NotImplementedForSymbol
-from hybridgpu.gluon import nn, rnn
+from hybridgpu.gluon import loss, nn, rnn
 
 HERE = r"test_wrong_inputs\.py:\d+\)$"
 
@@ -63,6 +63,20 @@ LAYERS = {
     "batch norm of a vector": (
         lambda **k: nn.BatchNorm(**k), {"in_channels": 3}, ((3,), "float32"), (ValueError, MXNetError),
         ["Check failed: channelAxis < dshape.ndim() (1 vs. 1) : Channel axis out of range: 1", "BatchNorm(data: "],
+    ),
+    "layer norm of a size": (
+        lambda **k: nn.LayerNorm(16, **k), {"in_channels": 16}, ((2, 16), "float32"), (ValueError, MXNetError),
+        ["data of shape (2, 16) has 2 axes: write one of -2 to 1. If 16 is meant as a size: a layer finds it itself, or is told "
+         "by in_channels=16."],
+    ),
+    "batch norm of a size": (
+        lambda **k: nn.BatchNorm(16, **k), {"in_channels": 16}, ((2, 16, 3, 3), "float32"), (ValueError, MXNetError),
+        ["(16 vs. 4) : Channel axis out of range: 16", "If 16 is meant as a size: a layer finds it itself"],
+    ),
+    "convolution of channels before channels": (
+        lambda **k: nn.Conv2D(3, 16, 3, **k), {"in_channels": 3}, ((1, 3, 8, 8), "float32"), (ValueError, MXNetError),
+        ["(16 vs. 8) : kernel size exceed input", "The kernel reaches over 16 elements of 8: take a smaller one, or pad the data. "
+         "A layer takes channels and kernel_size; how many channels the data have it finds itself."],
     ),
     "layer norm float64": (
         lambda **k: nn.LayerNorm(**k), {"in_channels": 3}, ((2, 3), "float64"), (MXNetError, MXNetError),
@@ -190,6 +204,14 @@ TRACED = [
     ("self.array * x", TypeError, UNSUPPORTED.format("hybridgpu.symbol.symbol.Symbol"), "An array " + CONSTANT),
     ("x / self.array", TypeError, UNSUPPORTED.format("hybridgpu.ndarray.ndarray.NDArray"), "An array " + CONSTANT),
     ("x == self.array", TypeError, UNSUPPORTED.format("hybridgpu.ndarray.ndarray.NDArray"), "An array " + CONSTANT),
+    ("F.np.exp(x)", TypeError, UNSUPPORTED.format("hybridgpu.symbol.symbol.Symbol"), "A Symbol of nd in functions of np: write x.as_np_ndarray()"),
+    ("F.relu(x.as_np_ndarray()) + x", TypeError, "Operator `relu` registered in backend", "Write npx.relu (npx of F in hybrid_forward)."),
+    ("F.softmax(x, -1)", AssertionError, "Argument length must be Symbol instances, but got -1", "softmax takes data, length; the others are written by name: axis, temperature,"),
+    ("F.concat(x, x, 1)", AssertionError, "Positional arguments must be Symbol instances, but got 1", "concat takes arrays; the others are written by name: dim."),
+    ("F.zeros((x.sum(), 3))", MXNetError, "Invalid Parameter format for shape", "Values are not known while tracing: shape has to be known, such as numbers."),
+    ("F.zeros(2, 3)", MXNetError, "Invalid Input: '3', valid values are", "Write the extents as one tuple, (2, 3)."),
+    ("F.transpose(x, 1, 0)", TypeError, "transpose() takes at most 2 positional arguments (3 given)", "transpose takes data, axes; several numbers are one tuple."),
+    ("F.boolean_mask(x, x)", AttributeError, "module 'hybridgpu.symbol' has no attribute 'boolean_mask'", "Write F.contrib.boolean_mask."),
 ]  # fmt: skip
 EAGER = [
     ("F.relu(self.values)", AssertionError, "Argument data must have NDArray type, but got [[1.", ARRAY_FIRST),
@@ -198,6 +220,15 @@ EAGER = [
     ("self.scale * x", TypeError, PARAMETER_TYPE, PARAMETER),
     ("F.broadcast_mul(x, self.scale)", AssertionError, "Argument rhs must have NDArray type, but got Parameter", PARAMETER),
     ("self.values * x", TypeError, UNSUPPORTED.format("numpy.ndarray"), ARRAY_FIRST),
+    ("F.softmax(x, -1)", AssertionError, "Argument length must have NDArray type, but got -1", "softmax takes data, length; the others are written by name: axis, temperature,"),
+    ("F.concat(x, x, 1)", AssertionError, "Positional arguments must have NDArray type, but got 1", "concat takes arrays; the others are written by name: dim."),
+    ("F.pick(x, [0, 1])", AssertionError, "Argument index must have NDArray type, but got [0, 1]", "Make it an array first: mx.nd.array(values)."),
+    ("F.stack(x, axis=x)", MXNetError, "Invalid Parameter format for axis expect int but value=", "axis is no array: several arrays are given as one list, [a, b]."),
+    ("x.transpose(1, 0)", TypeError, "transpose() takes at most 2 positional arguments (3 given)", "transpose takes data, axes; several numbers are one tuple."),
+    ("nd.potrf(x)", AttributeError, "module 'hybridgpu.ndarray' has no attribute 'potrf'", "Write nd.linalg.potrf."),
+    ("x * x.asscalar()", ValueError, "The current array is not a scalar", "An array of shape (2, 3) has several numbers: write x.mean().asscalar() or"),
+    ("x if x > 0 else -x", ValueError, "The truth value of an NDArray with multiple elements is ambiguous.", "Write (x > 0).min(), which says whether it holds for all elements, or"),
+    ("loss.L2Loss()(x, nd.ones((2, 4)))", ValueError, "Cannot reshape array of size 8 into shape (2, 3)", "The labels have shape (2, 4), the predictions (2, 3): they need as many elements."),
     ("x.__iadd__(self.values)", TypeError, UNSUPPORTED.format("numpy.ndarray"), ARRAY_FIRST),
 ]  # fmt: skip
 
@@ -219,7 +250,7 @@ def block_of(code):
     name = f"<code {code.replace('/', 'over')}>"  # what stands before a stroke would be a folder
     source = f"def hybrid_forward(self, F, x, scale):\n    return {code}\n"
     linecache.cache[name] = (len(source), None, source.splitlines(True), name)
-    scope = {"np": np, "nd": nd, "math": math, "Tripled": Tripled}
+    scope = {"np": np, "nd": nd, "math": math, "loss": loss, "Tripled": Tripled}
     exec(compile(source, name, "exec"), scope)
 
     def __init__(self):

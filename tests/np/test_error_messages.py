@@ -124,3 +124,58 @@ def test_nothing_is_said_that_is_not_so():
     with pytest.raises(mx.MXNetError, match="axis must be in the range") as caught:
         np.expand_dims(np.ones((2, 3)), 3)
     assert "write one of" not in str(caught.value) and np.expand_dims(np.ones((2, 3)), 2).shape == (2, 3, 1)
+
+
+#: call -> (the class, the first line's start, the last one's)
+WRITTEN = {
+    "np.zeros(2, 3)": (mx.MXNetError, "Invalid Input: '3', valid values", "Write the extents as one tuple, (2, 3)."),
+    "np.concatenate(x, x)": (
+        mx.MXNetError,
+        "Invalid Parameter format for axis",
+        "axis is no array: several arrays are given as",
+    ),
+    "npx.softmax(x, -1)": (
+        AssertionError,
+        "Argument length must have NDArray type, but got -1",
+        "softmax takes data, length; the others are written by name: axis,",
+    ),
+    "x.item()": (
+        ValueError,
+        "can only convert an array of size 1",
+        "An array of shape (2, 3) has several numbers: write x.mean().item()",
+    ),
+    "float(x)": (
+        TypeError,
+        "only size-1 arrays can be converted",
+        "An array of shape (2, 3) has several numbers: write x.mean().item()",
+    ),
+    "bool(x)": (
+        ValueError,
+        "The truth value of an ndarray with multiple",
+        "Write (x > 0).all(), which says whether it holds for all",
+    ),
+    "x + legacy": (
+        TypeError,
+        "type <class 'hybridgpu.ndarray.ndarray.NDArray'>",
+        "Write x.as_np_ndarray() for the array of nd",
+    ),
+    "npx.relu(legacy)": (
+        TypeError,
+        "Operator `_npx_relu` registered in backend is known as `relu`",
+        "Write x.as_np_ndarray() for arrays of nd. Parameters are of nd where npx.set_np() was called after net.initialize()",
+    ),
+    "mx.nd.broadcast_add(x, legacy)": (
+        TypeError,
+        "Operator `broadcast_add` registered in backend",
+        "Write x.as_np_ndarray() for an array of nd beside one of np, or functions of np and npx.",
+    ),
+}
+
+
+@pytest.mark.parametrize("call", WRITTEN)
+def test_what_is_written_instead(call):
+    error, first, last = WRITTEN[call]
+    with pytest.raises(error) as caught:
+        eval(call, {"np": np, "npx": npx, "mx": mx, "x": np.ones((2, 3)), "legacy": mx.nd.ones((2, 3))})
+    lines = str(caught.value).split("\n")
+    assert lines[0].startswith(first) and lines[-1].startswith(last)

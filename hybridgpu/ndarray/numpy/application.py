@@ -11,7 +11,7 @@ import numpy as np
 from ...base import OperandError
 from ...context import Context
 from ...core import autograd_state
-from ...hints.tracing import in_array_code
+from ...hints.tracing import about_operand, in_array_code
 from ...ops.functions import registered
 from ...ops.numpy import Application
 from ...ops.numpy.application import short_name
@@ -105,7 +105,9 @@ class ArrayApplication(Application):
             if x is not None and not isinstance(x, NDArray):
                 what = "Positional arguments" if op.variadic else f"Argument {op.inputs[k]}"
                 module = "npx" if operator.startswith("_npx_") else "np"
-                instead = in_array_code(x, short_name(operator), module)
+                name = short_name(operator)
+                taken = ("*data",) if op.variadic else op.inputs
+                instead = in_array_code(x, name, module) or about_operand(x, taken, op.params, name)
                 raise OperandError(f"{what} must have NDArray type, but got {x}{instead}")
         arrays = [x for x in inputs if x is not None]
         check_kind(op, operator, arrays, None, self.array)

@@ -16,6 +16,7 @@ from ...base import MXNetError, shown
 from ...context import Context, current_context
 from ...core.dtypes import dtype_of
 from ...core.source_location import located_hint
+from ...hints.members import no_number, no_truth
 from ...hints.operators import install_stubs
 from ...ops.numpy.members import Members, unsupported
 from ...ops.record import OPERATORS
@@ -78,6 +79,8 @@ class ndarray(Members, NDArray):  # type: ignore[misc]
         Raises:
             ValueError: no place, and more elements than one.
         """
+        if not args and self.size != 1:
+            raise ValueError(f"can only convert an array of size 1 to a Python scalar{no_number(self.shape, 'item')}")
         return self.asnumpy().item(*args)
 
     def tolist(self) -> Any:
@@ -173,7 +176,7 @@ class ndarray(Members, NDArray):  # type: ignore[misc]
             return False
         if self.size == 1:
             return bool(self.item())
-        raise ValueError("The truth value of an ndarray with multiple elements is ambiguous.")
+        raise ValueError(f"The truth value of an ndarray with multiple elements is ambiguous.{no_truth(of_np=True)}")
 
     def __float__(self) -> float:
         return float(self._only())
@@ -186,7 +189,7 @@ class ndarray(Members, NDArray):  # type: ignore[misc]
 
     def _only(self) -> Any:
         if self.size != 1:
-            raise TypeError("only size-1 arrays can be converted to Python scalars")
+            raise TypeError(f"only size-1 arrays can be converted to Python scalars{no_number(self.shape, 'item')}")
         return self.item()
 
     def __len__(self) -> int:

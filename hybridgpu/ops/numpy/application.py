@@ -246,12 +246,15 @@ def short_name(operator: str) -> str:
 
 def numpy_operand(operator: str) -> TypeError:
     """The error for an operator of np or npx that is given an array or Symbol of the legacy interface."""
+    from ...core.source_location import located_hint
+
+    text = "Write x.as_np_ndarray() for arrays of nd. Parameters are of nd where npx.set_np() was called after net.initialize(): "
     return TypeError(
         f"Operator `{operator}` registered in backend is known as `{short_name(operator)}` in Python. This is a numpy "
         "operator which can only accept MXNet numpy ndarrays, while received a legacy ndarray. Please ensure that you have "
         "activated numpy semantics by calling `npx.set_np()` in your code. If you still see this error with numpy semantics "
         "activated, please call `as_np_ndarray()` upon the legacy ndarray to convert it to an MXNet numpy ndarray, and then "
-        "feed the converted array to this operator."
+        f"feed the converted array to this operator.\n{located_hint(text + 'call it at the top of the program.')}"
     )
 
 
@@ -274,7 +277,9 @@ def legacy_operand(operator: str, spelled: str, written: bool = False) -> TypeEr
     instead = [f"Write {module}.{spelled} ({module} of F in hybrid_forward)."] if module else []
     if not is_np_array():
         instead.append("Call npx.set_np() at the top of the program: layers and losses then compute with arrays of np.")
-    text = f"\n{located_hint(' '.join(instead))}" if instead else ""
+    elif not module:
+        instead.append("Write x.as_np_ndarray() for an array of nd beside one of np, or functions of np and npx.")
+    text = f"\n{located_hint(' '.join(instead))}"
     return TypeError(
         f"Operator `{operator}` registered in backend is known as `{spelled}` in Python. This is a legacy operator which "
         f"can only {'write to' if written else 'accept'} legacy ndarrays, while received an MXNet numpy ndarray. Please call "

@@ -10,7 +10,7 @@ import numpy as np
 
 from ...base import OperandError
 from ...context import current_context
-from ...hints.tracing import in_graph
+from ...hints.tracing import about_operand, in_graph
 from ...ops.functions import registered, spelled_hint
 from ...ops.numpy import Application
 from ..node_factory import check_kind, make_node
@@ -42,7 +42,9 @@ class SymbolApplication(Application):
         for k, x in enumerate(inputs):
             if x is not None and not isinstance(x, Symbol):
                 what = "Positional arguments" if op.variadic else f"Argument {op.inputs[k]}"
-                raise OperandError(f"{what} must be Symbol instances, but got {x}{in_graph(x)}")
+                taken = ("*data",) if op.variadic else op.inputs
+                instead = in_graph(x) or about_operand(x, taken, op.params, spelled_hint(operator))
+                raise OperandError(f"{what} must be Symbol instances, but got {x}{instead}")
         check_kind(op, operator, inputs, self.array)
         node_attributes = {k: v for k, v in (attributes or {}).items() if not (k == "dtype" and v is None)}
         if "ctx" in op.params:  # of the file only: nodes run where their graph does

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import warnings
 import weakref
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
@@ -21,6 +22,7 @@ from ..ndarray import NDArray
 from ..ndarray.serialization import write_arrays
 from ..ndarray.versions import exchanging, is_versioned, pinned
 from ..runtime.cached_op import CachedOp
+from ..runtime.host_numbers import generators, warn_of_kept
 from ..runtime.hybridize_flags import FLAGS, call_options, check_flags, warn_of_unused
 from ..symbol import Group, Symbol
 from ..symbol import var as make_var
@@ -208,8 +210,6 @@ class HybridBlock(Block):
             elif self._flags != before:
                 self._hg_drop_cached_op("hybridize()")  # the trace stays; calls are as the new flags say
         if active and (self._forward_hooks or self._forward_pre_hooks):
-            import warnings
-
             warnings.warn(
                 f'"{self}" is being hybridized while still having forward hook/pre-hook. '
                 f'If "{self}" is a child of HybridBlock, the hooks will not take effect.',
@@ -304,12 +304,17 @@ class HybridBlock(Block):
         inputs = [None if x is None else _variable_for(n, x) for n, x in zip(names, flat, strict=True)]
         grouped = regroup(list(inputs), form)
         params = {key: p.var() for key, p in self._reg_params.items()}
+        before = generators()
         with self.name_scope(), block_scope(self.name):
             try:
                 out = self.hybrid_forward(sym_module, *grouped, **params)
             except TypeError as e:
                 about_arguments(e, self, len(args))
                 raise
+        if generators() != before:
+            kinds: dict[type, None] = {}
+            self.apply(lambda block: kinds.setdefault(type(block)))
+            warn_of_kept(self.name, [k.hybrid_forward for k in reversed(kinds) if issubclass(k, HybridBlock)])
         if out is None:
             raise TypeError(
                 "Expected a list of symbols as input\n"
@@ -346,8 +351,6 @@ class HybridBlock(Block):
         if idle := ", ".join(n for n in params if n not in names):
             unused.append(f"Parameter {idle}")
         if unused:
-            import warnings
-
             for what in unused:
                 warnings.warn(f"{what} is not used by any computation. Is this intended?", stacklevel=user_frame())
         data = [i.name for i in inputs]

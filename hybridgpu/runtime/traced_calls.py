@@ -7,8 +7,6 @@ recording flag, NumPy semantics, the current context, and mixed precision: all t
 
 from __future__ import annotations
 
-import random
-import sys
 import threading
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -27,6 +25,7 @@ from ..util import is_np_array, is_np_shape
 from .cached_op import CachedOp
 from .dispatch.call_cache import CallCache
 from .dispatch.overlaps import check_apart
+from .host_numbers import drawing_line, generators
 
 __all__ = ["TracedCalls", "argument_tree", "static_value"]
 
@@ -154,7 +153,7 @@ class TracedCalls:
             """(graph, format of the results, whether Python's or NumPy's generators were drawn from meanwhile)."""
             trace = Trace(ctx)
             with tracing(trace), watching_context() as asks_context, scope():
-                before = _host_numbers()
+                before = generators()
                 values: list[Any] = [trace.argument(n, x) for n, x in zip(names, arrays, strict=True)]
                 arguments = regroup(_with_nones(values, form), form)
                 result = function(*arguments)
@@ -163,7 +162,7 @@ class TracedCalls:
                 check()
                 for block in trace.blocks.values():
                     block.__dict__.setdefault("_hg_readers", WeakSet()).add(self)
-                return graph._replace(asks_context=asks_context()), results, before != _host_numbers()
+                return graph._replace(asks_context=asks_context()), results, before != generators()
 
         graph, results, drawn = once()
         if drawn:
@@ -196,9 +195,11 @@ class TracedCalls:
         graph, results = traces[-1]
         if len(traces) > 1 and all(_is_same(g, graph, by_value=True) and r == results for g, r in traces[:-1]):
             return graph, results
+        line = drawing_line(once) if threading.active_count() == 1 else None
         raise not_traced(
             f"{self.name} draws random numbers of Python or NumPy, which would be the same at every call",
             "Draw them with mx.nd.random or mx.np.random, whose numbers are part of the graph.",
+            line,
         )
 
     def _reason(self, names: Sequence[str], arrays: Sequence[NDArray]) -> str:
@@ -275,13 +276,3 @@ def _is_equal(a: Any, b: Any) -> bool:
         return False
     with autograd_state.untraced():
         return a.asnumpy().tobytes() == b.asnumpy().tobytes()  # type: ignore[no-any-return]
-
-
-def _host_numbers() -> Any:
-    """What changes when Python's or NumPy's generator of the process is drawn from."""
-    numpy = sys.modules.get("numpy.random")
-    mine = hash(random.getstate())
-    if numpy is None:
-        return mine
-    kind, words, at, *_ = numpy.get_state(legacy=True)
-    return mine, kind, at, int(words[0]), int(words[-1])

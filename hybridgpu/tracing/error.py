@@ -50,13 +50,19 @@ def needs_values(what: str, instead: str = "", np: bool | None = None) -> Tracin
     )
 
 
-def not_traced(text: str, instead: str) -> TracingError:
-    """The error that says ``text``, shows the user's line, and says what to write instead of it."""
+def not_traced(text: str, instead: str, line: tuple[str, int, str] | None = None) -> TracingError:
+    """The error that says ``text``, shows the user's line, and says what to write instead of it.
+
+    Args:
+        line: file, number and block, where it is not the line that runs.
+    """
     frame = user_place(sys._getframe(1))
     block = current_block()
     where, source = "", ""
-    if frame is not None:
-        file, number = frame.f_code.co_filename, frame.f_lineno
+    if frame is not None and line is None:
+        line = frame.f_code.co_filename, frame.f_lineno, block
+    if line is not None:
+        file, number, block = line
         where = f"{os.path.basename(file)}:{number}"
         source = linecache.getline(file, number).strip()
     where = ", ".join(part for part in (f"block {block}" if block else "", where) if part)

@@ -525,3 +525,42 @@ def test_differences_between_the_modes_that_mxnet_has_too():
     ]:
         assert block(function)(x).asnumpy().tolist() == eager
         assert hybrid(function, x).asnumpy().tolist() == hybridized
+
+
+def drawing(self, F, x):
+    scale = np.random.uniform(1, 2)
+    return x * scale
+
+
+def drawing_elsewhere(self, F, x):
+    return x * from_elsewhere()
+
+
+def from_elsewhere():
+    return np.random.uniform(1, 2)
+
+
+@pytest.mark.parametrize(
+    ("function", "line"),
+    [
+        (drawing, "    scale = np.random.uniform(1, 2)"),
+        (drawing_elsewhere, "    def drawing_elsewhere(self, F, x):"),
+    ],
+    ids=["its own line", "another function's"],
+)
+@pytest.mark.parametrize("inside", [False, True], ids=["block", "child"])
+def test_numbers_of_the_host_that_a_graph_keeps_are_told(function, line, inside):
+    class Drawing(mx.gluon.HybridBlock):
+        hybrid_forward = function
+
+    net = Drawing(prefix="drawing_")
+    if inside:
+        outer = nn.HybridSequential(prefix="outer_")
+        outer.add(net)
+        net = outer
+    net.hybridize()
+    with pytest.warns(UserWarning, match="draws random numbers of Python or NumPy while it is traced") as caught:
+        first = net(nd.ones((2,)))
+    text = str(caught[0].message)
+    assert line in text and re.search(r"at every call \(test_tracing.py:\d+\)", text) and caught[0].filename == __file__
+    assert (net(nd.ones((2,))) == first).min() == 1

@@ -43,8 +43,18 @@ REFUSED = {
     "asnumpy": (lambda x: x + nd.array(x.asnumpy()), "asnumpy() needs", "x.asnumpy()", "nd.contrib.cond"),
     "asscalar": (lambda x: x * x.sum().asscalar(), "asscalar() needs", "asscalar()", "nd.contrib.cond"),
     "NumPy": (lambda x: x + nd.array(np.exp(x)), "a NumPy array needs", "np.exp(x)", "nd.contrib.cond"),
-    "host numbers": (lambda x: x * random.random(), "draws random numbers of Python or NumPy", "", "mx.nd.random"),
-    "NumPy's numbers": (lambda x: x * np.random.rand(), "draws random numbers of Python or NumPy", "", "mx.nd.random"),
+    "host numbers": (
+        lambda x: x * random.random(),
+        "draws random numbers of Python or NumPy",
+        "lambda x: x * random.random()",
+        "mx.nd.random",
+    ),
+    "NumPy's numbers": (
+        lambda x: x * np.random.rand(),
+        "draws random numbers of Python or NumPy",
+        "x * np.random.rand()",
+        "mx.nd.random",
+    ),
     "backward": (lambda x: x.sum().backward(), "backward() needs", "backward()", "Record the call of the whole"),
     "gradient": (
         lambda x: autograd.grad(x, [x])[0],

@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Random numbers of Python and NumPy that traced code draws, which a graph keeps: whether, and on which line."""
+
+from __future__ import annotations
+
+import inspect
+import linecache
+import os
+import random
+import re
+import sys
+import threading
+import warnings
+from collections.abc import Callable, Sequence
+from types import FrameType
+from typing import Any, NamedTuple
+
+from ..core.source_location import current_block, user_frame, user_place
+
+__all__ = ["Line", "drawing_line", "generators", "warn_of_kept"]
+
+_PYTHON = inspect.getsourcefile(random) or ""  #: of Python's own functions, such as random.choice
+_PACKAGE = __name__.partition(".")[0] + "."
+_MENTIONED = re.compile(r"\b(random|rand|randn|randint|choice|shuffle|permutation)\b")
+_OF_GRAPHS = re.compile(r"\b(F|mx)\.(\w+\.)*random\b")
+
+
+class Line(NamedTuple):
+    """A line of the user's."""
+
+    file: str
+    number: int
+    block: str = ""
+
+
+def generators() -> Any:
+    """What changes when Python's or NumPy's generator of the process is drawn from."""
+    numpy = sys.modules.get("numpy.random")
+    mine = hash(random.getstate())
+    if numpy is None:
+        return mine
+    kind, words, at, *_ = numpy.get_state(legacy=True)
+    return mine, kind, at, int(words[0]), int(words[-1])
+
+
+def drawing_line(run: Callable[[], Any]) -> Line | None:
+    """The first line of the user's that draws numbers while ``run`` runs once more; the generators are as before."""
+    if sys.gettrace() is not None:  # a debugger's
+        return None
+    numpy = sys.modules.get("numpy.random")
+    kept = random.getstate(), numpy and numpy.get_state()
+    found: list[Line] = []
+    last: Line | None = None
+    before = generators()
+
+    def of_line(frame: FrameType, event: str, argument: Any) -> Any:
+        nonlocal last, before
+        if not found:
+            now = generators()
+            if now != before and last is not None:
+                found.append(last)
+            before, place = now, frame if event != "return" else user_place(frame.f_back)
+            last = place and Line(place.f_code.co_filename, place.f_lineno, current_block())
+        return of_line
+
+    def of_call(frame: FrameType, event: str, argument: Any) -> Any:
+        return of_line if user_place(frame, _PYTHON) is frame else None
+
+    sys.settrace(of_call)
+    try:
+        run()
+    except Exception:  # the line that was found before counts
+        pass
+    finally:
+        sys.settrace(None)
+        random.setstate(kept[0])
+        if numpy:
+            numpy.set_state(kept[1])
+    return found[0] if found else None
+
+
+def warn_of_kept(name: str, functions: Sequence[Callable[..., Any]]) -> None:
+    """Warn that the trace of a block has drawn numbers, which its graph keeps, as in MXNet.
+
+    Args:
+        name: of the block.
+        functions: the ``hybrid_forward`` of its class and of those below it, its own first.
+    """
+    users = [f for f in functions if not f.__module__.startswith(_PACKAGE)]
+    line = next(filter(None, map(_mentioning_line, users)), None)
+    if line is None:
+        if threading.active_count() > 1 or not users:
+            return  # another thread has drawn them
+        code = users[0].__code__
+        line = Line(code.co_filename, code.co_firstlineno)
+    source = linecache.getline(line.file, line.number).strip()
+    warnings.warn(
+        f"{name} draws random numbers of Python or NumPy while it is traced, which are then the same at every call "
+        f"({os.path.basename(line.file)}:{line.number})\n    {source}\n"
+        "Draw them with F.random, whose numbers are part of the graph.",
+        stacklevel=user_frame(),
+    )
+
+
+def _mentioning_line(function: Callable[..., Any]) -> Line | None:
+    """The first line in the source of a function that names random numbers, but those of graphs."""
+    try:
+        lines, start = inspect.getsourcelines(function)
+    except (OSError, TypeError):
+        return None
+    file = inspect.getsourcefile(function) or ""
+    for k, line in enumerate(lines):
+        if _MENTIONED.search(_OF_GRAPHS.sub("", line.partition("#")[0])):
+            return Line(file, start + k)
+    return None

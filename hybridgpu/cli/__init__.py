@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command line: ``hybridgpu run | bench | calibrate | info | cache``.
+"""The command line: ``hybridgpu run | explain | bench | calibrate | info | cache``.
 
 A usage error exits with 2, a failure with 1, each with one line on stderr. Nothing else in hybridgpu
 imports this package, click or rich.
@@ -17,6 +17,7 @@ from ..base import MXNetError
 from .bench.command import bench
 from .cache import cache
 from .calibrate import calibrate
+from .explain import explain
 from .info import info
 from .run import run
 
@@ -44,6 +45,7 @@ def main() -> None:
 
 main.add_command(bench)
 main.add_command(calibrate)
+main.add_command(explain)
 main.add_command(info)
 main.add_command(cache)
 main.add_command(run)

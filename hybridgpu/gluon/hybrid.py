@@ -17,6 +17,7 @@ from ..core.settings import numeric_mode
 from ..core.source_location import block_scope, located_hint, user_frame
 from ..hints.gluon import about_arguments
 from ..hints.misplaced import about_child
+from ..hints.node_errors import origin_of_input
 from ..hints.op_errors import about_types
 from ..ndarray import NDArray
 from ..ndarray.serialization import write_arrays
@@ -27,6 +28,7 @@ from ..runtime.hybridize_flags import FLAGS, call_options, check_flags, warn_of_
 from ..symbol import Group, Symbol
 from ..symbol import var as make_var
 from ..symbol.inference import Inference
+from ..symbol.node import topological
 from .block import Block
 from .forward import (
     HYBRID_BLOCK,
@@ -357,11 +359,11 @@ class HybridBlock(Block):
         missing = [n for n in names if n not in params and n not in data]
         if missing:
             raise AssertionError(
-                f"Unknown input to HybridBlock: {sorted(missing)[0]}\n"
+                f"Unknown input to HybridBlock: {(first := sorted(missing)[0])}\n"
                 "A block in a list is no child of this one: self.register_child(block), or nn.HybridSequential in the list's place. "
                 "An operator of F makes no parameters: use a layer of gluon.nn, or make them in __init__, "
-                "self.weight = self.params.get('weight', ...), and name them as arguments of hybrid_forward. "
-                f"(block {self.name})"
+                "self.weight = self.params.get('weight', ...), and name them as arguments of hybrid_forward."
+                + origin_of_input(topological(out._heads), first)
             )
         op = CachedOp(out, data, params, self.name, *call_options(flags), first=self._hg_first)  # type: ignore[arg-type]
         op.formats = formats
@@ -497,8 +499,6 @@ class HybridBlock(Block):
         dtypes = {i.name: dtype_of(x.dtype) for i, x in zip(inputs, flat, strict=True)}
         types = type_propagation(out, dtypes, declared=False)  # type: ignore[arg-type]
         params = self.collect_params()
-        from ..symbol.node import topological
-
         for node in topological(out._heads):
             if node.op is None and node.name in params:
                 params[node.name].cast(types[id(node), 0].np.type)

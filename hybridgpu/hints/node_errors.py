@@ -13,13 +13,19 @@ from .op_errors import Given, add_details, hand_on, shape_of
 if TYPE_CHECKING:
     from ..symbol.node import SymbolNode
 
-__all__ = ["node_error", "origin"]
+__all__ = ["node_error", "origin", "origin_of_input"]
 
 
 def origin(node: SymbolNode) -> str:
     """Where in the user's program a node was made, for the end of a message."""
     where = ", ".join(p for p in (f"block {node.block}" if node.block else "", node.line) if p)
     return f"\n(made in {where})" if where else ""
+
+
+def origin_of_input(order: Sequence[SymbolNode], name: str) -> str:
+    """Where the first node was made that takes a variable."""
+    takes = (n for n in order if any(source.op is None and source.name == name for source, _ in n.inputs))
+    return origin(next(takes, order[-1]))
 
 
 def node_error(node: SymbolNode, error: MXNetError, given: Sequence[Given]) -> MXNetError:

@@ -45,7 +45,8 @@ def _depends(name: str) -> property:
     def read(self: Any) -> Any:
         raise not_traced(
             f"{name} of this array depends on values, which are not known while a function is traced",
-            "Operators take it as it is; what depends on its extents is computed outside of the function.",
+            "Operators take it as it is; what depends on its extents is computed outside of the function. A mask as a factor, or "
+            "in where(mask, x, y), keeps the shape.",
         )
 
     return property(read)

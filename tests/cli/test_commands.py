@@ -219,3 +219,46 @@ def test_bench_gives_every_library_the_same_number_of_threads(monkeypatch):
     script = "import hybridgpu; print(hybridgpu.get_num_threads())"
     environment = children._environment("1")
     assert subprocess.check_output([sys.executable, "-c", script], env=environment, text=True).strip() == "1"
+
+
+@pytest.fixture
+def exported(tmp_path):
+    net = hybridgpu.gluon.nn.HybridSequential(prefix="net_")
+    net.add(hybridgpu.gluon.nn.Dense(4, activation="tanh", in_units=3, prefix="dense_"))
+    net.initialize()
+    net.hybridize()
+    x = hybridgpu.nd.ones((2, 3))
+    net(x)
+    net.export(str(tmp_path / "net"))
+    return tmp_path, net.explain(x)
+
+
+def test_explain_of_a_file(run, exported):
+    folder, report = exported
+    file, shape = str(folder / "net-symbol.json"), "--shape=data=2,3"
+    for more in ([], [f"--params={folder / 'net-0000.params'}"]):
+        out = run("explain", file, shape, *more)
+        assert out.exit_code == 0, out.output
+        assert out.output.split("\n")[1:] == f"{report}\n".split("\n")[1:]
+    text = f"HG_KERNEL {report.kernels[0].name}("
+    assert text not in out.output and text in run("explain", file, shape, "--source").output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "text"),
+    [
+        ([], 2, "Missing option '--shape'"),
+        (["--shape=dat=2,3"], 2, "dat is no input: net-symbol.json has data, dense_weight, dense_bias"),
+        (["--shape=data"], 2, "write a name and a value, such as data=1,3,224,224, not 'data'"),
+        (["--shape=data=2,x"], 2, "extents are whole numbers, such as 1,3,224,224, not '2,x'"),
+        (["--shape=data=2,3", "--type=dense_bias=int32"], 2, "dense_bias has no --shape"),
+        (["--shape=data=2,3", "--type=data=int32"], 1, "cast data with astype('float32')"),
+        (["--shape=data=2,5", "--params=net-0000.params"], 1, "data of shape (2, 5) needs weight of shape (4, 5)"),
+        (["--shape=data=2,3", "--params=net-symbol.json"], 1, "Invalid NDArray file format"),
+    ],
+    ids=["none", "another", "no value", "no number", "type alone", "type", "extent", "no parameters"],
+)
+def test_explain_says_what_does_not_fit(run, exported, monkeypatch, arguments, code, text):
+    monkeypatch.chdir(exported[0])
+    out = run("explain", "net-symbol.json", *arguments)
+    assert out.exit_code == code and text in out.output.replace("\n", " ")

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 from ..base import MXNetError
 from ..core.autograd_state import state, traces
 from ..core.source_location import located_hint, place, user_frame
-from ..hints.arguments import taken_by, unexpected
+from ..hints.arguments import taken_by, telling, unexpected
 from ..hints.gluon import ARGUMENTS, attribute_error
-from ..hints.misplaced import by_keyword, no_prefix
+from ..hints.misplaced import about_child, by_keyword, no_prefix
 from ..initializer import Uniform
 from ..ndarray import NDArray
 from ..ndarray import load as load_arrays
@@ -91,8 +91,9 @@ class Block:
 
     def __new__(cls: type[Made], *args: Any, **kwargs: Any) -> Made:
         code = getattr(cls.__init__, "__code__", None)
-        taken_all = code is None or code.co_flags & inspect.CO_VARKEYWORDS
-        foreign = ARGUMENTS.keys() & kwargs.keys() if taken_all else kwargs.keys()
+        foreign = ARGUMENTS.keys() & kwargs.keys()
+        if kwargs and code is not None and not code.co_flags & inspect.CO_VARKEYWORDS:
+            foreign |= kwargs.keys() - set(code.co_varnames[: code.co_argcount + code.co_kwonlyargcount])
         # a layer of ours: Python would say that ``units`` is missing, not that it is here as ``out_features``
         if foreign and cls.__init__.__module__.startswith(f"{_PACKAGE}."):
             for name in kwargs:
@@ -204,6 +205,9 @@ class Block:
                 if pattern.match(name):
                     params._params[name] = value
         for child in self._children.values():
+            if not hasattr(child, "collect_params"):
+                kind = type(child).__name__
+                raise AttributeError(f"'{kind}' object has no attribute 'collect_params'{about_child(child, False)}")
             params.update(child.collect_params(select))
         return params
 
@@ -235,6 +239,7 @@ class Block:
             params.update(child._collect_params_with_prefix(prefix + name))
         return params
 
+    @telling
     def initialize(self, init: Any = None, ctx: Any = None, verbose: bool = False, force_reinit: bool = False) -> None:
         """Initialise all parameters; the default is Uniform(0.07) for weights."""
         self.collect_params().initialize(Uniform() if init is None else init, ctx, verbose, force_reinit)
@@ -258,6 +263,7 @@ class Block:
             params = {name: params[name] for name in last.values()}
         write_arrays(filename, {name: p._reduce() for name, p in params.items()})
 
+    @telling
     def load_parameters(
         self,
         filename: str,

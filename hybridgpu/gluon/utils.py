@@ -16,6 +16,7 @@ import numpy as np
 
 from .. import ndarray
 from ..context import Context
+from ..core.source_location import located_hint
 from ..hints.gluon import UTILITIES, missing
 from ..ndarray import NDArray
 from ..util import is_np_array, is_np_shape
@@ -68,6 +69,8 @@ def split_and_load(
     Raises:
         ValueError: the contexts do not divide the batch, and ``even_split`` is True.
     """
+    if isinstance(ctx_list, Context):
+        raise TypeError(f"object of type 'Context' has no len()\n{located_hint('Write [ctx].')}")
     if not isinstance(data, NDArray):
         if is_np_array():
             from ..numpy import array

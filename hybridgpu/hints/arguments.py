@@ -7,12 +7,13 @@ import functools
 import inspect
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar, cast
 
 from ..core.source_location import located_hint
 
 __all__ = ["SPELLED", "about_value", "add_taken", "closest", "taken_by", "telling", "unexpected"]
 
+_Function = TypeVar("_Function", bound=Callable[..., Any])
 
 #: arguments of operators and functions elsewhere -> here, of which the first that is taken is told
 SPELLED = {
@@ -94,9 +95,9 @@ def add_taken(error: TypeError, function: str, names: Sequence[str], given: Iter
             error.args = (f"{error}\n{taken}",)
 
 
-def telling(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Decorator: Python's error for an argument that a method does not take says what to write instead."""
-    names = list(inspect.signature(function).parameters)[1:]
+def telling(function: _Function) -> _Function:
+    """Decorator: Python's error for an argument that a function does not take says what to write instead."""
+    names = [n for n in inspect.signature(function).parameters if n != "self"]
 
     @functools.wraps(function)
     def method(*args: Any, **kwargs: Any) -> Any:
@@ -108,7 +109,24 @@ def telling(function: Callable[..., Any]) -> Callable[..., Any]:
             add_taken(error, function.__name__, names, kwargs)
             raise
 
-    return method
+    return cast("_Function", method)
+
+
+_LEAKY = "F.LeakyReLU(x, act_type={0!r}), or {1} as a layer"
+#: names of activations that ``Activation`` lacks -> what to write
+_ACTIVATIONS = {
+    "gelu": _LEAKY.format("gelu", "nn.GELU()"),
+    "elu": _LEAKY.format("elu", "nn.ELU()"),
+    "selu": _LEAKY.format("selu", "nn.SELU()"),
+    "leaky": _LEAKY.format("leaky", "nn.LeakyReLU(alpha)"),
+    "leaky_relu": _LEAKY.format("leaky", "nn.LeakyReLU(alpha)"),
+    "prelu": _LEAKY.format("prelu", "nn.PReLU()"),
+    "swish": "x * F.sigmoid(x), or nn.Swish() as a layer",
+    "silu": "x * F.sigmoid(x), or nn.Swish() as a layer",
+    "softplus": "'softrelu'",
+    "softmax": "F.softmax(x), or nn.HybridLambda('softmax') as a layer",
+    "log_softmax": "F.log_softmax(x), or nn.HybridLambda('log_softmax') as a layer",
+}
 
 
 def about_value(name: str, value: Any, attributes: Mapping[str, Any]) -> str:
@@ -120,6 +138,8 @@ def about_value(name: str, value: Any, attributes: Mapping[str, Any]) -> str:
         text = f"{name} is no array: write x.asscalar() or x.item() for the number in one."
         if name in ("axis", "dim"):  # the second of the arrays that should be a list
             text = f"{name} is no array: several arrays are given as one list, [a, b]."
+    elif name == "act_type" and value in _ACTIVATIONS:
+        text = f"Write {_ACTIVATIONS[value]}."
     elif name == "dtype" and isinstance(value, int) and isinstance(attributes.get("shape"), int):
         text = f"Write the extents as one tuple, ({attributes['shape']}, {value})."
     else:

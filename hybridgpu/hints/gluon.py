@@ -61,6 +61,8 @@ LAYERS = {
     "AdaptiveAvgPool2d": "nn.GlobalAvgPool2D() for one number a channel, or F.contrib.AdaptiveAvgPooling2D",
     "AdaptiveMaxPool2d": "nn.GlobalMaxPool2D()",
     "ReflectionPad2d": "nn.ReflectionPad2D(padding)",
+    "MultiHeadAttention": "nn.Dense layers, F.batch_dot and F.softmax in a hybrid_forward",
+    "SyncBatchNorm": "gluon.contrib.nn.SyncBatchNorm(in_channels)",
     "MultiheadAttention": "nn.Dense layers, F.batch_dot and F.softmax in a hybrid_forward",
     "TransformerEncoderLayer": "nn.LayerNorm, nn.Dense, F.batch_dot and F.softmax in a hybrid_forward",
     "functional": "npx.relu, npx.softmax and the like in forward, F.relu in a hybrid_forward",
@@ -110,6 +112,8 @@ METHODS = {
     "setattr": "net.collect_params().setattr(name, value)",
     "zero_grad": "nothing: gradients are overwritten, unless grad_req is 'add' (then net.collect_params().zero_grad())",
     "requires_grad_": "net.collect_params().setattr('grad_req', 'null'), or 'write'",
+    "backward": "loss.backward() of what a call gives under autograd.record(), such as loss = loss_fn(net(x), label)",
+    "list_arguments": "net(mx.sym.var('data')), which gives the Symbol",
     "compile": "net.hybridize(static_alloc=True, static_shape=True)",
 }
 

@@ -93,7 +93,8 @@ def about_function(error: TypeError, function: Callable[..., Any], num_inputs: i
         text = f"Write lambda F, {inputs}: ..., since the function of a HybridLambda gets F before the inputs."
     if with_f and ours:
         text = f"Write nn.HybridLambda({function.__name__!r}): an operator is given by its name."
-    error.args = (f"{error}{_line(text)}",)
+    words = str(error).partition("\n")[0] if ours else str(error)
+    error.args = (f"{words}{_line(text)}",)
 
 
 def about_initializer(value: Any) -> str:

@@ -17,6 +17,7 @@ from ..context import Context, current_context
 from ..core.autograd_state import state
 from ..core.dtypes import bf16, dtype_of, holds_numbers
 from ..core.source_location import located_hint
+from ..hints.arguments import telling
 from ..hints.tracing import in_array_code
 from ..ops import OPERATORS
 from .apply import apply
@@ -31,6 +32,7 @@ __all__ = [
 ]  # fmt: skip
 
 
+@telling
 def array(source_array: Any, ctx: Context | None = None, dtype: Any = None) -> NDArray:
     """An array from a list, number, NumPy array, NDArray or DLPack object.
 
@@ -65,8 +67,9 @@ def array(source_array: Any, ctx: Context | None = None, dtype: Any = None) -> N
         return wrap(device_of(where).from_host(host.astype(target.np, copy=False)), where)
 
 
-def _made(name: str, ctx: Context | None, out: NDArray | None = None, **attributes: Any) -> NDArray:
-    op = OPERATORS[name]
+def _made(operator: str, ctx: Context | None, out: NDArray | None = None, **attributes: Any) -> NDArray:
+    op = OPERATORS[operator]
+    attributes = {k: v for k, v in attributes.items() if k != "name" and not k.startswith("__")}  # which are of nodes
     return apply(op, (), op.parse(attributes), out, ctx)  # type: ignore[no-any-return]
 
 
@@ -103,19 +106,16 @@ def zeros(
     """Zeros, float32 by default."""
     if stype is not None:
         need_dense("zeros", stype)
-    return _made(
-        "_zeros", ctx, kwargs.get("out"), shape=_shape_of_zeros(shape), dtype="float32" if dtype is None else dtype
-    )
+    return _made("_zeros", ctx, shape=_shape_of_zeros(shape), dtype="float32" if dtype is None else dtype, **kwargs)
 
 
 @with_plans
 def ones(shape: Any, ctx: Context | None = None, dtype: Any = None, **kwargs: Any) -> NDArray:
     """Ones, float32 by default."""
-    return _made(
-        "_ones", ctx, kwargs.get("out"), shape=_shape_of_zeros(shape), dtype="float32" if dtype is None else dtype
-    )
+    return _made("_ones", ctx, shape=_shape_of_zeros(shape), dtype="float32" if dtype is None else dtype, **kwargs)
 
 
+@telling
 @with_plans
 def full(
     shape: Any, val: Any, ctx: Context | None = None, dtype: Any = np.float32, out: NDArray | None = None
@@ -131,6 +131,7 @@ def full(
     return _made("_full", ctx, shape=_extents(shape), value=float(val), dtype=dtype or "float32")
 
 
+@telling
 def arange(
     start: float,
     stop: float | None = None,
@@ -153,12 +154,14 @@ def linspace(
 
 def eye(N: int, M: int = 0, k: int = 0, ctx: Context | None = None, dtype: Any = None, **kwargs: Any) -> NDArray:
     """Ones on a diagonal; M=0 means N columns."""
-    return _made("_eye", ctx, N=N, M=M or 0, k=k, dtype="float32" if dtype is None else dtype)
+    return _made("_eye", ctx, N=N, M=M or 0, k=k, dtype="float32" if dtype is None else dtype, **kwargs)
 
 
 def concatenate(arrays: Sequence[NDArray], axis: int = 0, always_copy: bool = True) -> NDArray:
     """Join along an axis; a single array is returned as it is unless ``always_copy``."""
-    assert isinstance(arrays, (list, tuple)) and arrays and isinstance(arrays[0], NDArray)
+    assert isinstance(arrays, (list, tuple)) and arrays and isinstance(arrays[0], NDArray), located_hint(
+        "Write nd.concatenate([a, b], axis=0), or nd.concat(a, b, dim=0)."
+    )
     if len(arrays) == 1 and not always_copy:
         return arrays[0]
     op = OPERATORS["Concat"]

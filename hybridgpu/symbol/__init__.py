@@ -116,8 +116,8 @@ def load_json(json_str: str) -> Symbol:
 def _made(name: str, attributes: dict[str, Any], node: str | None, extra: dict[str, Any] | None = None) -> Symbol:
     from ..ops import OPERATORS
 
-    # hidden attributes, such as the layout of a recurrent state, stay with the node
-    attributes |= {k: v for k, v in (extra or {}).items() if k.startswith("__")}
+    # hidden attributes, such as the layout of a recurrent state, stay with the node, which runs where its graph does
+    attributes |= {k: v for k, v in (extra or {}).items() if k not in ("ctx", "attr")}
 
     return make_node(OPERATORS[name], name, [], attributes, node, None)
 
@@ -156,7 +156,7 @@ def arange(
         "infer_range": infer_range,
         "dtype": dtype or "float32",
     }
-    return _made("_arange", attributes, name)
+    return _made("_arange", attributes, name, kwargs)
 
 
 def linspace(
@@ -170,7 +170,7 @@ def linspace(
 
 def eye(N: int, M: int = 0, k: int = 0, dtype: Any = None, name: str | None = None, **kwargs: Any) -> Symbol:
     """Ones on a diagonal."""
-    return _made("_eye", {"N": N, "M": M, "k": k, "dtype": dtype or "float32"}, name)
+    return _made("_eye", {"N": N, "M": M, "k": k, "dtype": dtype or "float32"}, name, kwargs)
 
 
 def _pair(

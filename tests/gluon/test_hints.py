@@ -346,6 +346,12 @@ MISPLACED = {
         NO_CHILD,
         "Write nn.Activation('relu'), or nn.HybridLambda('relu') for an operator.",
     ),
+    "a list as a child of Sequential": (
+        lambda: (lambda made: (made.add([net()]), made.initialize()))(nn.Sequential()),
+        AttributeError,
+        "'list' object has no attribute 'collect_params'",
+        "Write net.add(*blocks).",
+    ),
     "HybridLambda without F": (
         lambda: lambda_of(lambda x: x, ONE),
         TypeError,
@@ -429,6 +435,30 @@ MISPLACED = {
         AssertionError,
         "initializer must be of string type",
         "Write ctx=mx.cpu(0): the first argument is an initializer.",
+    ),
+    "a device by its name in MXNet 2": (
+        lambda: net().initialize(device=mx.cpu()),
+        TypeError,
+        "Block.initialize() got an unexpected keyword argument 'device'",
+        "Write ctx instead; initialize takes init, ctx, verbose, force_reinit.",
+    ),
+    "one device for a list": (
+        lambda: gluon.utils.split_and_load(ONE, mx.cpu()),
+        TypeError,
+        "object of type 'Context' has no len()",
+        "Write [ctx].",
+    ),
+    "a loss that is not called": (
+        lambda: gluon.loss.L2Loss(ONE, ONE).backward(),
+        AttributeError,
+        "'L2Loss' object has no attribute 'backward'",
+        "Write loss.backward() of what a call gives under autograd.record(),",
+    ),
+    "a block for a Module": (
+        lambda: mx.mod.Module(net()),
+        AttributeError,
+        "'Dense' object has no attribute 'list_arguments'",
+        "Write net(mx.sym.var('data')), which gives the Symbol.",
     ),
     "sizes of inputs before those of states": (
         lambda: gluon.rnn.LSTM(10, 20, 2),

@@ -10,6 +10,7 @@ import numpy as np
 
 from ... import initializer
 from ...context import Context
+from ...hints.arguments import telling
 from ...ndarray import NDArray
 from ...ndarray import load as load_arrays
 from ...ndarray.serialization import write_arrays
@@ -174,6 +175,7 @@ class ParameterDict:
         self._params[full] = parameter
         return parameter
 
+    @telling
     def initialize(self, init: Any = None, ctx: Any = None, verbose: bool = False, force_reinit: bool = False) -> None:
         """Initialise all; see ``Parameter.initialize``."""
         init = initializer.Uniform() if init is None else initializer.create(init)

@@ -16,7 +16,7 @@ from ...context import Context, cpu, current_context
 from ...core import autograd_state
 from ...core.dtypes import dtype_of
 from ...core.source_location import located_hint, user_frame
-from ...hints.arguments import unexpected
+from ...hints.arguments import telling, unexpected
 from ...hints.misplaced import grad_req_error
 from ...initializer import InitDesc
 from ...ndarray import NDArray
@@ -207,6 +207,7 @@ class Parameter:
 
     # -- initialisation
 
+    @telling
     def initialize(
         self, init: Any = None, ctx: Any = None, default_init: Any = None, force_reinit: bool = False
     ) -> None:

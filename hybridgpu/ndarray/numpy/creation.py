@@ -10,6 +10,7 @@ import numpy as np
 from ...backends.devices import device_of
 from ...context import Context, current_context
 from ...core.dtypes import bf16, dtype_of, holds_numbers
+from ...hints.arguments import telling
 from ..dlpack import Taken
 from ..ndarray import NDArray, wrap
 from .array import ndarray
@@ -17,6 +18,7 @@ from .array import ndarray
 __all__ = ["array"]
 
 
+@telling
 def array(object: Any, dtype: Any = None, ctx: Context | None = None) -> ndarray:
     """A new array of the values of a list, a number, or an array of NumPy or np.
 

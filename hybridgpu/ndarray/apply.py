@@ -19,7 +19,7 @@ from ..compiler.ir.types import TensorType
 from ..compiler.primitives import builder
 from ..context import Context, given_or_current
 from ..core import autograd_state
-from ..core.source_location import located_hint, note_location
+from ..core.source_location import note_location
 from ..hints.op_errors import add_details
 from ..hints.tracing import about_operand, in_array_code
 from ..ops.functions import Bound
@@ -101,7 +101,7 @@ def check_count(op: Operator, values: Values, inputs: Sequence[NDArray]) -> None
         count = values.as_dict()[op.count_param] if op.variadic else len(op.input_names(values))
         if len(inputs) != count:
             names = ", ".join(op.input_names(values))
-            taken = "" if op.variadic else f"\n{located_hint(f'{op.name} takes {names} for these attributes.')}"
+            taken = "" if op.variadic else f"\n{op.name} takes {names} for these attributes."
             raise MXNetError(
                 f"Check failed: num_inputs == infered_num_inputs ({len(inputs)} vs. {count}) : "
                 f"Operator {op.name} expects {count} inputs, but got {len(inputs)} instead.{taken}"

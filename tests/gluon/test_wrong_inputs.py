@@ -228,7 +228,6 @@ EAGER = [
     ("F.stack(x, axis=x)", MXNetError, "Invalid Parameter format for axis expect int but value=", "axis is no array: several arrays are given as one list, [a, b]."),
     ("F.ones((2, 3), device=1)", MXNetError, "Cannot find argument 'device', Possible Arguments:", "Write ctx instead of device."),
     ("F.array([1], device=1)", TypeError, "array() got an unexpected keyword argument 'device'", "Write ctx instead; array takes source_array, ctx, dtype."),
-    ("F.where(x)", MXNetError, "Check failed: num_inputs == infered_num_inputs (1 vs. 3)", "where takes condition, x, y for these attributes."),
     ("F.concatenate(x, x)", AssertionError, "Write nd.concatenate([a, b], axis=0), or nd.concat(a, b, dim=0).", "nd.concatenate([a, b]"),
     ("x.transpose(1, 0)", TypeError, "transpose() takes at most 2 positional arguments (3 given)", "transpose takes data, axes; several numbers are one tuple."),
     ("nd.potrf(x)", AttributeError, "module 'hybridgpu.ndarray' has no attribute 'potrf'", "Write nd.linalg.potrf."),

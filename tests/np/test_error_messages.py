@@ -139,6 +139,11 @@ WRITTEN = {
         "Argument length must have NDArray type, but got -1",
         "softmax takes data, length; the others are written by name: axis,",
     ),
+    "npx.batch_norm(x)": (
+        mx.MXNetError,
+        "Check failed: num_inputs == infered_num_inputs (1 vs. 5)",
+        "BatchNorm takes data, gamma, beta, moving_mean, moving_var for these attributes.",
+    ),
     "x.item()": (
         ValueError,
         "can only convert an array of size 1",

@@ -210,7 +210,7 @@ def _shapes(prop: CustomOpProp, shapes: Sequence[tuple[int, ...]]) -> tuple[list
 class _Custom(Operator):
     """The record of ``Custom``: inputs, outputs and states are those of the registered property."""
 
-    def parse(self, attributes: dict[str, Any]) -> Values:
+    def parse(self, attributes: dict[str, Any], written: dict[str, Any] | None = None) -> Values:
         if "op_type" not in attributes:
             raise MXNetError('Required parameter op_type of string is not presented, in operator Custom(name="")')
         extra = tuple(sorted((k, text_of(v)) for k, v in attributes.items() if k != "op_type"))

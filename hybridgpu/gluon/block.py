@@ -8,7 +8,7 @@ import re
 import warnings
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..base import MXNetError
 from ..core.autograd_state import state, traces
@@ -381,17 +381,23 @@ class Block:
 
     # -- running
 
-    def __call__(self, *args: Any, **others: NoReturn) -> Any:
-        fast = self._hg_fast
-        try:
-            if others:
-                raise by_keyword(type(self), self._hg_takes(), self._reg_params, next(iter(others)))
-            if fast is not None:
-                return fast(*args)
-            return self._hg_call(args)
-        except MXNetError as e:
-            place(e, self.name)
-            raise
+    if TYPE_CHECKING:  # which are to find inputs by keyword
+
+        def __call__(self, *args: Any) -> Any: ...
+
+    else:
+
+        def __call__(self, *args: Any, **others: Any) -> Any:
+            fast = self._hg_fast
+            try:
+                if others:
+                    raise by_keyword(type(self), self._hg_takes(), self._reg_params, next(iter(others)))
+                if fast is not None:
+                    return fast(*args)
+                return self._hg_call(args)
+            except MXNetError as e:
+                place(e, self.name)
+                raise
 
     def _hg_call(self, args: tuple[Any, ...], compute: Callable[..., Any] | None = None) -> Any:
         """Hooks, and what they are around: ``forward``, or what computes the same."""

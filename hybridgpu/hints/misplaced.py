@@ -81,8 +81,10 @@ def about_child(value: Any, is_block: bool) -> str:
 def about_function(error: TypeError, function: Callable[..., Any], num_inputs: int, with_f: bool) -> None:
     """Where a Lambda's function could not be called with what it gets: end the error with what that is."""
     trace = error.__traceback__
-    code = getattr(function, "__code__", None)
-    ours = getattr(function, "__module__", "").startswith(_PACKAGE)
+    code = getattr(function, "__code__", None) or getattr(type(function).__call__, "__code__", None)
+    ours = (getattr(function, "__module__", None) or "").startswith(_PACKAGE)
+    if code is None and not ours:  # written in C
+        return
     while trace is not None and not ours:
         if trace.tb_frame.f_code is code:  # it was called, and is wrong inside
             return

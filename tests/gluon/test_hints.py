@@ -482,3 +482,10 @@ def test_a_function_that_is_wrong_inside_is_told_as_ever():
     with pytest.raises(TypeError, match=r"^object of type 'int' has no len\(\)$"):
         lambda_of(lambda F, x: len(3), ONE)
     assert nn.HybridSequential(prefix="named_").prefix == "named_"
+
+    class Called:
+        def __call__(self, x):
+            return len(3)
+
+    with pytest.raises(TypeError, match=r"^object of type 'int' has no len\(\)$"):
+        nn.Lambda(Called())(ONE)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
@@ -83,7 +83,7 @@ class Parameter:
         differentiable: bool = True,
         stype: str = "default",
         grad_stype: str = "default",
-        **others: Any,
+        **others: NoReturn,
     ) -> None:
         if others:
             raise unexpected(type(self), next(iter(others)), _SPELLED)

@@ -14,9 +14,20 @@ from typing import Any, NamedTuple
 
 from ..core.dataclass import dataclass, field
 
-__all__ = ["END_OF_UNIT", "Buffer", "KernelInfo", "KernelStep", "LibraryStep", "PassRecord", "Program", "Refusal"]
+__all__ = [
+    "END_OF_KERNEL",
+    "END_OF_UNIT",
+    "Buffer",
+    "KernelInfo",
+    "KernelStep",
+    "LibraryStep",
+    "PassRecord",
+    "Program",
+    "Refusal",
+]
 
 _MAX_POINTERS = 48  #: pointers that an entry takes one by one: to pass an array of more takes a foreign call less time
+END_OF_KERNEL = "\v\n"  #: in a unit of kernels alone, behind its head and between them; a blank, likewise
 END_OF_UNIT = "\f\n"  #: between translation units; a blank of C++, so that the whole text is a unit as well
 VERSION = 8  #: of the stored form; part of every program's key
 

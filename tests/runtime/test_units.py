@@ -20,7 +20,7 @@ from hybridgpu.compiler.codegen import cpu_units as codegen
 from hybridgpu.compiler.ir import tensor_type
 from hybridgpu.compiler.pipeline import compile_graph
 from hybridgpu.compiler.primitives import TABLE, builder
-from hybridgpu.compiler.program import END_OF_UNIT
+from hybridgpu.compiler.program import END_OF_KERNEL, END_OF_UNIT
 from hybridgpu.compiler.target import CPU
 from hybridgpu.core.dtypes import f16, f32
 
@@ -64,6 +64,41 @@ def test_units_that_were_compiled_for_another_program_are_not_compiled_again(mad
     assert call(source(3, 2)) == (32, 2)  # the entries and the link
     assert call(source(3, 4)) == (34, 3)
     assert call(source(2, 3), "fast") == (23, 4)  # other flags, other code
+
+
+def of_kernels(*units):
+    """A program of units of kernels, which return their numbers, and an entry that puts all of these together."""
+    texts = [
+        END_OF_KERNEL.join(["// head\n", *(PLAIN.format(name=f"f{v}", value=v) for v in values)]) for values in units
+    ]
+    names = [f"f{v}" for values in units for v in values]
+    declared = "".join(f'extern "C" int {n}(); ' for n in names)
+    total = "0" + "".join(f" + {n}()" for n in names)
+    return END_OF_UNIT.join(
+        [*texts, f'{declared}extern "C" __attribute__((visibility("default"))) int run0() {{ return {total}; }}\n']
+    )
+
+
+@LINKS
+def test_kernels_that_some_unit_has_are_not_compiled_again(made):
+    call, store = made
+    assert call(of_kernels([1, 2], [30, 40])) == (73, 4)
+    assert call(of_kernels([1, 30], [2, 40])) == (73, 2), "each unit is linked from both"
+    assert call(of_kernels([1, 2, 500], [30, 40])) == (573, 3), "one kernel, and the entries"
+    assert call(of_kernels([500], [1, 30])) == (531, 2)
+    assert call(of_kernels([2], [40]), "fast") == (42, 4), "other flags, other code"
+    for file in store.folder.glob("*/*.unit"):
+        file.write_bytes(b"[1" + file.read_bytes())
+    assert call(of_kernels([40, 1], [2, 30])) == (73, 4), "of nothing it is known where it is"
+
+
+@LINKS
+def test_a_kernel_whose_unit_has_gone_is_compiled_again(made):
+    call, store = made
+    call(of_kernels([1, 2], [30, 40]))
+    for file in store.folder.glob("*/*.o"):
+        file.unlink()
+    assert call(of_kernels([1, 30], [2, 40])) == (73, 4)
 
 
 @LINKS

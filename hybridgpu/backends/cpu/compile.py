@@ -19,6 +19,7 @@ from ...cache.package_files import kernels_folder
 from ...compiler.program import END_OF_UNIT
 from ...core.temp_dirs import scratch
 from ..base import NotBuiltError, this_thread
+from .kernel_objects import LINKS_PARTS, KernelObjects, UnitPlan
 from .process import run as _run
 
 if TYPE_CHECKING:
@@ -47,6 +48,8 @@ _ROOM = 4 << 20  #: bytes: more than any library and its parts take
 
 #: code and constants lie in the same pages: a fifth of the bytes, and two pieces to bring into memory in place of four
 _AS_PAGES = ("-z", "noseparate-code")
+#: of a unit that is kept some kernels may belong to other programs, or be in two units
+_FROM_KEPT = ("-z", "muldefs", "--gc-sections")
 
 
 def start(toolchain: Toolchain, numeric: str, units: int) -> AbstractContextManager[Sequence[PrestartedCompiler]]:
@@ -65,9 +68,9 @@ def compile_source(
 ) -> bytes:
     """The shared library of ``source``, whose units are compiled side by side.
 
-    Where there are many, ``store`` keeps the machine code of all but the last, which has a program's entries:
-    another order of the same kernels, or some other kernels among them, do not compile all again. Two units are
-    there for the sake of two processors alone: with one, both are compiled as the one unit that they are, too.
+    Where there are many, ``store`` keeps the machine code of all but the last, which has a program's entries: another
+    order of the same kernels, or some other kernels among them, do not compile all again (see kernel_objects.py). Two units
+    are there for the sake of two processors alone: with one, both are compiled as the one unit that they are, too.
 
     Args:
         prestarted: what :func:`start` gave: they compile the first units.
@@ -83,25 +86,30 @@ def compile_source(
         with scratch() as folder:
             out = folder / "unit.so"
             start = [*toolchain.command, *toolchain.mode_flags(numeric), f"-I{kernels_folder()}"]
-            objects = [folder / f"{k}.o" for k in range(len(units))]
-            keys = _keys(toolchain, numeric, units)
-            missing = [k for k, o in enumerate(objects) if k >= len(keys) or not _fetched(store, keys[k], o)]
-            ready = dict(zip(missing, prestarted, strict=False))
+            kept, plans = KernelObjects(toolchain, numeric, store), list[UnitPlan]()
+            if len(units) > 2:
+                plans = [kept.plan(unit) for unit in units[:-1]]
+            texts = [*(plan.text for plan in plans if plan.text), *units[len(plans) :]]
+            files = [folder / f"kept{k}.o" for k in range(sum(len(plan.objects) for plan in plans))]
+            for file, code in zip(files, (code for plan in plans for code in plan.objects), strict=True):
+                file.write_bytes(code)
+            made = [folder / f"{k}.o" for k in range(len(texts))]
+            ready = dict(enumerate(prestarted[: len(texts)]))
             for k, compiler in ready.items():
-                objects[k] = compiler.object
+                made[k] = compiler.object
             runs = _side_by_side(
                 [
-                    partial(ready[k].finish, units[k])
+                    partial(ready[k].finish, text)
                     if k in ready
-                    else partial(_run, [*start, "-x", "c++", "-c", "-", "-o", str(objects[k])], units[k])
-                    for k in missing
+                    else partial(_run, [*start, "-x", "c++", "-c", "-", "-o", str(made[k])], text)
+                    for k, text in enumerate(texts)
                 ]
             )
             if not any(run.returncode for run in runs):
-                for k in missing:
-                    if k < len(keys):
-                        store.put("o", keys[k], objects[k].read_bytes())
-                runs = [_link(toolchain, start, [*map(str, objects), "-o", str(out)])]
+                if plans:
+                    for text, file in zip(texts[:-1], made, strict=False):
+                        kept.keep(text, file.read_bytes())
+                runs = [_link(toolchain, start, [*map(str, (*made, *files)), "-o", str(out)])]
             failed = next((run for run in runs if run.returncode), None)
             if failed is None:
                 return out.read_bytes()
@@ -122,15 +130,9 @@ def compile_source(
 
 
 def missing_units(toolchain: Toolchain, source: str, numeric: str, store: Store) -> list[str]:
-    """The units of ``source`` that :func:`compile_source` compiles now."""
-    units = source.split(END_OF_UNIT)
-    stored = [store.path("o", key) is not None for key in _keys(toolchain, numeric, units)]
-    return [unit for k, unit in enumerate(units) if k >= len(stored) or not stored[k]]
-
-
-def _keys(toolchain: Toolchain, numeric: str, units: Sequence[str]) -> list[str]:
-    """Those of the units whose machine code is kept."""
-    return [toolchain.unit_key(numeric, unit) for unit in units[:-1]] if len(units) > 2 else []
+    """What :func:`compile_source` compiles of the units of ``source`` now."""
+    units, kept = source.split(END_OF_UNIT), KernelObjects(toolchain, numeric, store)
+    return [kept.plan(unit).text for unit in units[:-1]] + units[-1:] if len(units) > 2 else units
 
 
 def _no_room(folder: Path) -> str:
@@ -147,21 +149,24 @@ def _link(toolchain: Toolchain, start: list[str], files: list[str]) -> subproces
     """Link first without the libraries, which most kernels do not call: looking into them takes longer than all
     the rest of linking. The linker itself is started, where it is known: two programs that would start it take as
     long again."""
+    kept = [f"-Wl,{','.join(_FROM_KEPT)}"] if LINKS_PARTS else []
     if toolchain.libraries:
-        direct = [toolchain.linker, "-shared", "--hash-style=gnu", "--eh-frame-hdr", *files, *_AS_PAGES, "-z", "defs"]
+        direct = [
+            toolchain.linker,
+            "-shared",
+            "--hash-style=gnu",
+            "--eh-frame-hdr",
+            *files,
+            *_AS_PAGES,
+            *_FROM_KEPT,
+            "-z",
+            "defs",
+        ]
         with suppress(OSError):  # it has gone since it was found
-            run = _run(direct if toolchain.linker else [*start, *files, "-Wl,-z,defs"], "")
+            run = _run(direct if toolchain.linker else [*start, *files, *kept, "-Wl,-z,defs"], "")
             if run.returncode == 0:
                 return run
-    return _run([*start, *files, *toolchain.libraries], "")
-
-
-def _fetched(store: Store, key: str, file: Path) -> bool:
-    """Put kept machine code into ``file``; False if there is none."""
-    code = store.get("o", key)
-    if code is not None:
-        file.write_bytes(code)
-    return code is not None
+    return _run([*start, *files, *kept, *toolchain.libraries], "")
 
 
 def cpu_count() -> int:

@@ -55,6 +55,7 @@ FLAGS = (
     "-shared",
     "-fPIC",
     "-w",
+    "-ffunction-sections",  # a linked unit's other kernels are left out
     "-nostdlib",  # kernels need neither start-up files nor C++'s library: a tenth of the time of a small graph
     "-pipe",  # the assembler starts with the compiler
 )

@@ -7,10 +7,11 @@ addresses of the inputs that never move, and one pointer for every other argumen
 these are hundreds, the address of an array of pointers).
 
 Compilers can be given several units at the same time. Few kernels make one unit with their entries, or two where
-that saves more than reading the headers twice takes. Many are dealt out to several units, and the entries are the last
-one: tables of steps, which a loop goes through (``kernels/steps_cpu.h``), since hundreds of calls take g++
-longer. There a kernel's unit follows from its name, so that another program of mostly the same kernels has mostly the same
-units, which are kept. Kernels that share the functions that take longest are in one unit.
+that saves more than reading the headers twice takes; the entries are a unit of their own where compiling these takes so long that
+they are kept. Many are dealt out to several units, and the entries are tables of steps, which a loop goes through
+(``kernels/steps_cpu.h``), since hundreds of calls take g++ longer. There a kernel's unit follows from its name, so that another program of mostly the same kernels has mostly the same
+units, which are kept, and so are their kernels one by one: what compiles a unit follows from each kernel of it alone. Kernels that
+share the functions that take longest are in one unit.
 """
 
 from __future__ import annotations
@@ -18,12 +19,13 @@ from __future__ import annotations
 import zlib
 from bisect import bisect_left
 from collections.abc import Sequence
+from dataclasses import replace
 
 from ...core.dtypes import from_short
-from ..program import END_OF_UNIT, Buffer, KernelInfo, KernelStep, Program
+from ..program import END_OF_KERNEL, END_OF_UNIT, Buffer, KernelInfo, KernelStep, Program
 from ..schedule.cpu.chunks import either
 from .math_headers import required_headers
-from .render import NUMBER, Argument, EntryCall, StepTable, UnitFields, includes, render
+from .render import NUMBER, Argument, EntryCall, StepTable, UnitFields, includes, render, without_blanks
 
 __all__ = ["cpu_source"]
 
@@ -45,12 +47,14 @@ _DEFAULT_OPTIONS = '"schedule-insns", "sched-pressure"'
 #: Entries of many kernels move arguments only.
 _ENTRY_OPTIONS = '"O1"'
 _MIN_SPLIT_COST = 2  #: fiftieths of a second that another run of the compiler takes over
+_MIN_KEPT_COST = 25  #: of a program whose kernels are kept, for which its entries have to be a unit of their own
 
 
 def cpu_source(program: Program) -> None:
     """Fill in ``source``, ``segments`` and ``table`` of a CPU program."""
     program.segments = _segments(program)
     tabled = len(program.kernels) > _KERNELS_PER_UNIT
+    apart = tabled or _compile_cost(program.kernels) >= _MIN_KEPT_COST
     none = _table_entry(program, "offset", 0) if tabled else -1
     entries = []
     for begin, end in program.segments:
@@ -80,7 +84,7 @@ def cpu_source(program: Program) -> None:
         needed = {h for k in kernels for h in k.headers}
         if any(call.chunk >= 0 for calls in entries for call in calls):
             needed.add(_CHUNKS_HEADER)
-        table = StepTable.of(entries, _bases(program, passed), passed) if entries and not texts else None
+        table = StepTable.of(entries, _bases(program, passed), passed) if entries and tabled else None
         if table is not None:
             needed.add(_STEPS_HEADER)
         if declarations:
@@ -95,17 +99,22 @@ def cpu_source(program: Program) -> None:
             shared=shared,
             options=_options(needed) if texts else _ENTRY_OPTIONS,
         )
+        if texts and not entries and apart:
+            return END_OF_KERNEL.join(
+                [render(fields.template, k=replace(fields, kernels=())), *map(without_blanks, texts)]
+            )
         return render(fields.template, k=fields)
 
-    if not tabled:
-        first, second = _split_in_two(program.kernels)
+    first, second = _split_in_two(program.kernels)
+    if not apart:
         if not first:
             program.source = unit(second, (), entries, False)
             return
         last = unit(second, [_declaration(k) for k in first], entries, True)
         program.source = END_OF_UNIT.join([unit(first, (), (), True), last])
         return
-    units = [unit(kernels, (), (), True) for kernels in _assign_to_units(program.kernels)]
+    kernels = _assign_to_units(program.kernels) if tabled else _units_alike([first, second])
+    units = [unit(some, (), (), True) for some in kernels]
     units.append(unit((), [_declaration(k) for k in program.kernels], entries, True))
     program.source = END_OF_UNIT.join(units)
 
@@ -141,8 +150,15 @@ def _assign_to_units(kernels: Sequence[KernelInfo]) -> list[list[KernelInfo]]:
         units: list[list[KernelInfo]] = [[] for _ in range(count)]
         for kernel in sorted(some, key=lambda k: k.name):
             units[zlib.crc32(kernel.name.encode()) % count].append(kernel)
-        assigned += [u for u in units if u]
+        assigned += _units_alike(units)
     return sorted(assigned, key=lambda u: -_compile_cost(u))
+
+
+def _units_alike(units: Sequence[Sequence[KernelInfo]]) -> list[list[KernelInfo]]:
+    """The units, parted so that GCC is told the same for all kernels of one."""
+    options = _TILED_OPTIONS, _DEFAULT_OPTIONS
+    parts = [[k for k in unit if _options(set(k.headers)) == o] for unit in units for o in options]
+    return [part for part in parts if part]
 
 
 def _by_shared_header(kernels: Sequence[KernelInfo]) -> dict[str, list[KernelInfo]]:

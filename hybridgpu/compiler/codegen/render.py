@@ -22,7 +22,17 @@ from .templates import Templates
 if TYPE_CHECKING:
     from ..schedule.persistent.kernel import Step
 
-__all__ = ["NUMBER", "Argument", "EntryCall", "Function", "StepTable", "UnitFields", "kernel_text", "render"]
+__all__ = [
+    "NUMBER",
+    "Argument",
+    "EntryCall",
+    "Function",
+    "StepTable",
+    "UnitFields",
+    "kernel_text",
+    "render",
+    "without_blanks",
+]
 
 NUMBER = "number"  #: the base of arguments that are no addresses
 _NAME = "HG_NAME"
@@ -155,7 +165,11 @@ class UnitFields:
 
 def render(template: str, **context: Any) -> str:
     """The text of a template file, without empty lines."""
-    text = _templates().render(template, context)
+    return without_blanks(_templates().render(template, context))
+
+
+def without_blanks(text: str) -> str:
+    """A text without empty lines."""
     return "".join(line + "\n" for line in text.splitlines() if line.strip())
 
 

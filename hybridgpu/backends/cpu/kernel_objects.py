@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""KernelObjects: the machine code of translation units that is kept, and which kernels are in it.
+
+A unit has a dozen kernels, since a compiler that starts for each and reads its headers takes longer than they do. Of a
+program that has one other kernel only that is compiled: those that an earlier unit had are linked from there. A kernel's
+code does not depend on what stands beside it (nothing but what all of a unit share is a function of its own, and that is
+compiled of arguments of which nothing is known).
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, NamedTuple
+
+from ...cache.disk_cache import Store
+from ...compiler.program import END_OF_KERNEL
+
+if TYPE_CHECKING:
+    from .toolchain import Toolchain
+
+__all__ = ["LINKS_PARTS", "KernelObjects", "UnitPlan"]
+
+#: whether the system's linker takes one of several definitions and leaves out what nothing uses; else units are kept whole
+LINKS_PARTS = sys.platform.startswith("linux")
+
+
+class UnitPlan(NamedTuple):
+    """How a unit's machine code is come by.
+
+    Attributes:
+        objects: what is kept of it, a part of it or all.
+        text: what is to be compiled, '' if nothing is.
+    """
+
+    objects: list[bytes]
+    text: str
+
+
+class KernelObjects:
+    """Those that one compiler has made for a numeric mode."""
+
+    def __init__(self, toolchain: Toolchain, numeric: str, store: Store) -> None:
+        self._toolchain, self._numeric, self._store = toolchain, numeric, store
+
+    def plan(self, unit: str) -> UnitPlan:
+        """What is kept of a unit, and what is left to compile."""
+        head, *kernels = unit.split(END_OF_KERNEL)
+        whole = self._store.get("o", self._key(unit))
+        if whole is not None:
+            return UnitPlan([whole], "")
+        objects: dict[str, bytes] = {}
+        missing = [kernel for kernel in kernels if not self._found(kernel, objects)]
+        if len(missing) == len(kernels):
+            return UnitPlan([], unit)
+        return UnitPlan(list(objects.values()), END_OF_KERNEL.join([head, *missing]) if missing else "")
+
+    def keep(self, text: str, code: bytes) -> None:
+        """Keep what was compiled of a plan's text."""
+        _, *kernels = text.split(END_OF_KERNEL)
+        key = self._key(text)
+        self._store.put("o", key, code)
+        for kernel in kernels:
+            self._store.put_json("unit", self._key(kernel), key)
+
+    def _found(self, kernel: str, objects: dict[str, bytes]) -> bool:
+        """Whether an object has a kernel; it is put into ``objects``, by its key."""
+        key = self._store.get_json("unit", self._key(kernel))
+        if not LINKS_PARTS or not isinstance(key, str):
+            return False
+        code = objects.get(key) or self._store.get("o", key)
+        if code is not None:
+            objects[key] = code
+        return code is not None
+
+    def _key(self, text: str) -> str:
+        return self._toolchain.unit_key(self._numeric, text)

@@ -340,7 +340,8 @@ class CWriter:
             ):
                 text, rest = f"({text} {'-' if rest < 0 else '+'} {abs(rest) // c})", 0  # where a part begins
             far = near and (c > near or (k == 0 and self.is_delinearized(atom)))
-            if worth_argument(c) and (far or (self.is_dynamic(atom) and (type(c) is Dim or c != row))):
+            known = type(c) is Dim and self.allows_dynamic  # of another length it is another number
+            if worth_argument(c) and (far or known or (self.is_dynamic(atom) and c != row)):
                 name = self.atom(atom) if isinstance(atom, Var) else ""
                 text = f"{text} * {self.runtime_args.stride(c, name)}"
             elif c == -1:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import ClassVar
 
 from ....core.dataclass import dataclass
+from ...ir.dims import Dim
 from ..blocks import Line
 from ..kernel import FlatFields, Statement, TemplateFields, address
 from ..prologue import Loader
@@ -55,6 +56,11 @@ class Matrix:
         return replace(
             self, dynamic=(self.second == 1 != self.first and across, self.first == 1 != self.second and along)
         )
+
+    def with_dims(self) -> Matrix:
+        """The same, whose strides are dynamic that follow from dimensions, as over a batch between a sentence's words."""
+        known = [type(stride) is Dim for stride in (self.first, self.second)]
+        return replace(self, dynamic=(self.dynamic[0] or known[0], self.dynamic[1] or known[1]))
 
 
 @dataclass(frozen=True)

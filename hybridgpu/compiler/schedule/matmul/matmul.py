@@ -353,6 +353,8 @@ def _cpu_loops(p: _Product, target: Target, outputs: Sequence[Node]) -> _Loops:
             _with_dynamic_rows(o, a.extent, b.extent)
             for o, (a, b) in zip(p.operands, ((m, p.k), (p.k, n)), strict=True)
         ]
+    if not panels:
+        p.operands = [o.with_dims() for o in p.operands]
     words = not lengths and any(any(o.dynamic) for o in p.operands)
     left, right = p.operands
     form = "dots" if right.first == 1 and (left.second == 1 or depth == 1) else "axpy"

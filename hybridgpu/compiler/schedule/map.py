@@ -14,10 +14,10 @@ from .cpu.loop_nests import LoopFields, blocks, build_loops, has_transposes, is_
 from .cpu.nontemporal_stores import nontemporal_loops
 from .in_place import in_place_pairs
 from .index_set_splitting import bit_copies, outer_breakpoint_axis
-from .kernel import CWriter, Kernel, TemplateFields, headers, summary
+from .kernel import CWriter, Kernel, TemplateFields
+from .program_kernel import kernel_of_program
 from .runtime_args import dynamic_axes, dynamic_in_tiles, dynamic_outer
 from .scalar import ScalarProgram
-from .traffic import elements_read, traffic
 from .transpose_tiling import Tiling, choose_tiling
 
 __all__ = ["schedule_map"]
@@ -44,10 +44,7 @@ def schedule_map(program: ScalarProgram, target: Target, members: list[Node]) ->
         tested = frozenset(v for s in program.scalars for c in s.conditions for v in c.expr.vars)
         writer.inner, writer.dynamic_axes = program.vars[-1], dynamic_axes(program, program.vars[-1], tested)
         writer.literal_axes = frozenset(v.name for v in tested)
-    outputs = [s.node for s in program.stores]
-    pointers = writer.pointer_list(outputs)
-    read, written = traffic(program)
-    in_place = in_place_pairs(program)
+    pointers = writer.pointer_list([s.node for s in program.stores])
     fields: TemplateFields
     launch = None
     more: tuple[str, ...] = ()
@@ -62,23 +59,17 @@ def schedule_map(program: ScalarProgram, target: Target, members: list[Node]) ->
         from .cuda.map import map_fields
 
         fields, launch, choice = map_fields(program, writer, pointers)
-    return Kernel(
-        runtime_args=writer.runtime_args,
-        kind="map",
+    return kernel_of_program(
+        writer,
+        "map",
+        members,
+        fields,
+        choice,
+        (outer.extent,),
+        more,
         compile_cost=1,
-        summary=summary(members),
-        fields=fields,
-        inputs=writer.inputs,
-        outputs=outputs,
-        extents=(outer.extent,),
-        headers=(*headers(program), *more),
-        members=members,
         launch=launch,
-        choice=choice,
-        bytes_read=read,
-        bytes_written=written,
-        elements_read=elements_read(program),
-        in_place=in_place,
+        in_place=in_place_pairs(program),
         chunk_multiple=_chunk_multiple(program, outer, tiles),
     )
 

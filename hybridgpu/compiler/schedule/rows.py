@@ -31,8 +31,9 @@ from .cpu.rows import (
 )
 from .cpu.unrolled_windows import unroll_windows, wants_unrolled_windows
 from .in_place import in_place_pairs_reduction
-from .kernel import CWriter, Kernel, headers, summary
+from .kernel import CWriter, Kernel
 from .map import schedule_map
+from .program_kernel import kernel_of_program
 from .reduction_passes import PassPlan
 from .runtime_args import (
     dynamic_axes,
@@ -43,7 +44,7 @@ from .runtime_args import (
     reduces_batch_axis,
 )
 from .scalar import ScalarProgram
-from .traffic import traffic
+from .traffic import bytes_of, elements_read
 
 __all__ = ["schedule_rows"]
 
@@ -117,21 +118,15 @@ def schedule_rows(program: ScalarProgram, target: Target, members: list[Node]) -
             more = ["stream_cpu.h"]
     if fields.states:
         more.append("chunks_cpu.h")
-    read, written = traffic(program)
     full = any(plan.is_full_store(s.value, s.offset.vars) for s in program.stores)
-    return Kernel(
-        runtime_args=writer.runtime_args,
-        kind="rows" if full else "reduce",
-        summary=summary(members),
-        fields=fields,
-        inputs=writer.inputs,
-        outputs=outputs,
-        extents=(rows[0].extent,),
-        headers=(*headers(program), "reduce.h", *more),
-        members=members,
-        choice=choice,
-        bytes_read=read,
-        bytes_written=written,
+    return kernel_of_program(
+        writer,
+        "rows" if full else "reduce",
+        members,
+        fields,
+        choice,
+        (rows[0].extent,),
+        ("reduce.h", *more),
         in_place=in_place_pairs_reduction(program, plan),
         chunk_multiple=_chunk_multiple(plan, rows, columns),
         most_chunks=fields.states.count if fields.states else 0,
@@ -147,7 +142,7 @@ def _chunk_multiple(plan: PassPlan, rows: list[Var], columns: bool) -> int:
 
 def _unrolled_kernel(program: ScalarProgram, target: Target, members: list[Node]) -> Kernel:
     """The kernel of windows whose elements are statements rather than loops."""
-    read, written = traffic(program)
+    read = bytes_of(elements_read(program))
     kernel = schedule_map(unroll_windows(program), target, members)
     assert isinstance(kernel.choice, MapChoice)
     return replace(
@@ -156,7 +151,6 @@ def _unrolled_kernel(program: ScalarProgram, target: Target, members: list[Node]
         headers=(*kernel.headers, "reduce.h"),
         choice=replace(kernel.choice, form="written out"),
         bytes_read=read,
-        bytes_written=written,
     )
 
 

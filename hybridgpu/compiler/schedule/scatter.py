@@ -18,11 +18,11 @@ from .choice import ScatterChoice
 from .collapse_axes import collapse_axes
 from .cpu.loop_nests import LoopFields, blocks, build_loops
 from .index_set_splitting import bit_copies
-from .kernel import CWriter, Kernel, Launch, TemplateFields, headers, literal, summary
+from .kernel import CWriter, Kernel, Launch, TemplateFields, headers, literal
+from .program_kernel import kernel_of_program
 from .runtime_args import dynamic_axes
 from .scalar import ScalarProgram
 from .scatter_epilogue import Epilogue
-from .traffic import elements_read, traffic
 
 __all__ = ["schedule_scatter"]
 
@@ -55,14 +55,12 @@ def schedule_scatter(
     whole = [before] if before else []
     epilogue = Epilogue(after, writer, scatter) if after else None
     also = [epilogue.elements_read] if epilogue else []
-    read, written = traffic(program, whole, also)
-    if after:
-        written = sum(s.node.type.nbytes for s in after.stores)
     does = "replaces rows" if scatter.prim.name == "scatter_set" else "adds rows up"
     why = f"{does} in the order of the updates{', then computes with the table' if epilogue else ''}"
     launch: Launch | None = None
     fields: TemplateFields
-    more: tuple[str, ...] = ()
+    more: tuple[str, ...] = headers(after) if after else ()
+    scanned = 0
     if target.name == "cpu":
         statements, loops, _ = build_loops(program, writer)
         result = f"y{0 if epilogue else outputs.index(scatter)}"
@@ -82,22 +80,19 @@ def schedule_scatter(
         fields, launch, extents, choice, scanned = scatter_fields(
             program, writer, outputs, scatter, before, fill, epilogue, why
         )
-        read += scanned
-        more = ("scatter_cuda.h",)
-    return Kernel(
-        runtime_args=writer.runtime_args,
-        kind="scatter",
-        summary=summary(members),
-        fields=fields,
-        inputs=writer.inputs,
-        outputs=outputs,
-        extents=extents,
-        headers=tuple(dict.fromkeys((*headers(program), *(headers(after) if after else ()), *more))),
-        members=members,
+        more = (*more, "scatter_cuda.h")
+    return kernel_of_program(
+        writer,
+        "scatter",
+        members,
+        fields,
+        choice,
+        extents,
+        more,
+        outputs,
+        whole,
+        also,
+        scanned,
         launch=launch,
-        choice=choice,
-        bytes_read=read,
-        bytes_written=written,
-        elements_read=elements_read(program, whole, also),
         in_place=epilogue.in_place([*whole, *(s.node for s in program.scalars if s.node)]) if epilogue else (),
     )

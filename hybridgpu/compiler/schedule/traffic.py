@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -15,18 +15,12 @@ from ..ir.indexing import Expr
 from .kernel import Kernel
 from .scalar import ScalarProgram
 
-__all__ = ["elements_read", "elements_read_by_all", "traffic"]
+__all__ = ["bytes_of", "elements_read", "elements_read_by_all"]
 
 
-def traffic(
-    program: ScalarProgram, whole: Sequence[Node] = (), also: Sequence[dict[Node, int]] = ()
-) -> tuple[int, int]:
-    """Bytes read and written by one run: every element of every array once that is touched at all.
-
-    ``whole`` are arrays that are read from end to end besides, ``also`` says how many elements of arrays are.
-    """
-    read = sum(n * node.dtype.size for node, n in elements_read(program, whole, also).items())
-    return read, sum(store.node.type.nbytes for store in program.stores)
+def bytes_of(counts: Mapping[Node, int]) -> int:
+    """Bytes of so many elements of arrays."""
+    return sum(n * node.dtype.size for node, n in counts.items())
 
 
 def elements_read_by_all(kernels: Iterable[Kernel]) -> dict[Node, int]:
@@ -41,7 +35,10 @@ def elements_read_by_all(kernels: Iterable[Kernel]) -> dict[Node, int]:
 def elements_read(
     program: ScalarProgram, whole: Sequence[Node] = (), also: Sequence[dict[Node, int]] = ()
 ) -> dict[Node, int]:
-    """Elements of each array that one run reads; see :func:`traffic`."""
+    """Elements of each array that one run reads, every one once that is touched at all.
+
+    ``whole`` are arrays that are read from end to end besides, ``also`` says how many elements of arrays are.
+    """
     counts: dict[Node, int] = {node: node.size for node in whole}
     for s in program.scalars:
         if s.op == "load":

@@ -25,9 +25,9 @@ from ...ir.graph import Node, Params
 from ...target import Target
 from ..choice import FilterGradientChoice
 from ..in_place import in_place_pairs
-from ..kernel import CWriter, Kernel, Statement, TemplateFields, headers, summary
+from ..kernel import CWriter, Kernel, Statement, TemplateFields
+from ..program_kernel import kernel_of_program
 from ..scalar import ScalarProgram
-from ..traffic import traffic
 from .direct import epilogue_statements
 from .operand_layout import PlaneLayout, plane_layout
 
@@ -220,15 +220,13 @@ def schedule_conv_backward_filter(program: ScalarProgram, conv: Node, target: Ta
     assert form is not None and program.contraction is not None
     shape, *planes = form
     writer = CWriter(target, program)
-    outputs = [s.node for s in program.stores]
     with_pointers = [replace(p, pointer=writer.pointers.setdefault(p.node, f"x{len(writer.pointers)}")) for p in planes]
     moved_planes, still_planes = with_pointers[::-1] if shape.swapped else with_pointers
     axes, once, each = epilogue_statements(program, conv, writer)
-    read, written = traffic(program, list(dict.fromkeys(p.node for p in with_pointers)))
     half = conv.dtype.is_half
     copies = shape.across_groups or half or not shape.in_bounds
     fields = FilterGradientFields(
-        pointers=writer.pointer_list(outputs),
+        pointers=writer.pointer_list([s.node for s in program.stores]),
         shape=shape,
         stationary=still_planes,
         shifted=moved_planes,
@@ -244,21 +242,18 @@ def schedule_conv_backward_filter(program: ScalarProgram, conv: Node, target: Ta
         units=_UNITS,
     )
     writer.runtime_args.named("samples", conv.inputs[1].shape[1])
-    return Kernel(
-        runtime_args=writer.runtime_args,
-        kind="conv",
+    whole = list(dict.fromkeys(p.node for p in with_pointers))
+    return kernel_of_program(
+        writer,
+        "conv",
+        members,
+        fields,
+        _choice(shape, copies),
+        (_UNITS,),
+        ["conv_backward_filter_cpu.h"],
+        whole=whole,
         compile_cost=8,
-        summary=summary(members),
-        fields=fields,
-        inputs=writer.inputs,
-        outputs=outputs,
-        extents=(_UNITS,),
-        headers=(*headers(program), "conv_backward_filter_cpu.h"),
-        members=members,
-        choice=_choice(shape, copies),
-        bytes_read=read,
-        bytes_written=written,
-        in_place=in_place_pairs(program, [p.node for p in with_pointers]),
+        in_place=in_place_pairs(program, whole),
         chunk_multiple=1,
     )
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import prod
+from typing import Any
 
 from ....core.dataclass import dataclass
 from ...devices.cpu import CpuConstants
@@ -23,13 +24,13 @@ from ...passes.fuse.group import Group, label
 from ...primitives.views import RESHAPES, strip_views
 from ...size_buckets import bucket, worth_argument
 from ...target import Target
-from ..choice import BandConvChoice, DirectConvChoice
+from ..choice import BandConvChoice, Choice, DirectConvChoice
 from ..cuda.index_type import index_type
 from ..in_place import in_place_pairs
-from ..kernel import CWriter, Kernel, Launch, Pointer, Statement, headers, summary, unravel
+from ..kernel import CWriter, Kernel, Launch, Statement, unravel
+from ..program_kernel import kernel_of_program
 from ..prologue import ImagePrologue, image_prologue
 from ..scalar import ScalarProgram
-from ..traffic import elements_read, traffic
 from .fields import ConvFields, CpuConvFields, CudaConvFields
 from .operand_layout import PlaneLayout, layout_of_copy, plane_layout
 from .pool_cuda import PoolingEpilogue, pooling_epilogue
@@ -40,7 +41,9 @@ __all__ = [
     "LANES",
     "MAX_COPY_BYTES",
     "ConvShape",
+    "Convolution",
     "band_of",
+    "convolution",
     "epilogue_statements",
     "recompute_factor",
     "schedule_conv",
@@ -282,13 +285,105 @@ def epilogue_statements(
     return axes, once, each
 
 
+@dataclass
+class Convolution:
+    """A convolution whose kernel is being made.
+
+    Attributes:
+        members: the primitives that it computes.
+        shape: what its loops know.
+        image: how the operand is computed, if it is not in memory.
+        windows: the windows that results are reduced in, if they are.
+        axes: variables of the result.
+        fields: those of ConvFields.
+        arrays: the operands in memory.
+        counts: how many elements of arrays are read, where all that are read are not ``arrays`` from end to end.
+    """
+
+    members: list[Node]
+    conv: Node
+    writer: CWriter
+    shape: ConvShape
+    image: ImagePrologue | None
+    windows: PoolingEpilogue | None
+    axes: list[Var]
+    fields: dict[str, Any]
+    arrays: list[Node]
+    counts: list[dict[Node, int]] | None
+
+    def kernel(
+        self,
+        fields: ConvFields,
+        choice: Choice,
+        extents: tuple[int, ...],
+        header: str,
+        computes_once: bool = True,
+        **more: Any,
+    ) -> Kernel:
+        """The kernel; ``computes_once``: no element is computed twice; the rest is as for :func:`kernel_of_program`."""
+        image = self.image
+        loaded = [image.elements_read] if image else []
+        if image:
+            choice = replace(choice, prologue=f"computes {label(strip_views(self.conv.inputs[0]))} as it loads it")
+        return kernel_of_program(
+            self.writer,
+            "conv",
+            self.members,
+            fields,
+            choice,
+            extents,
+            (*(image.headers if image else ()), *(("reduce.h",) if self.windows else ()), header),
+            whole=self.arrays if self.counts is None else (),
+            also=loaded if self.counts is None else self.counts,
+            in_place=in_place_pairs(self.writer.program, [*self.arrays, *(n for read in loaded for n in read)])
+            if computes_once
+            else [],
+            **more,
+        )
+
+
+def convolution(
+    program: ScalarProgram, conv: Node, target: Target, members: list[Node], prologues: Mapping[int, Group], at: Index
+) -> Convolution:
+    """What kernels of ``conv`` have in common; the arguments are those of :func:`schedule_conv`."""
+    shape = shape_of(conv)
+    assert shape is not None and program.contraction is not None
+    swapped = target.name != "cpu" and _swapped_layouts(conv) is not None
+    x, w = (strip_views(i) if swapped else strip_views(i, RESHAPES) for i in conv.inputs)
+    writer = CWriter(target, program, allows_dynamic=True)
+    image = None
+    if prologues:
+        (producer,) = prologues.values()
+        image = image_prologue(producer, conv.inputs[0], writer, shape.stride[2] if target.name == "cpu" else 0)
+    arrays = [w] if image else [x, w]
+    for node in arrays:
+        writer.pointers.setdefault(node, f"x{len(writer.pointers)}")
+    windows = None
+    once: list[Statement] = []
+    each: list[Statement] = []
+    if program.reduced:
+        windows, axes = pooling_epilogue(program, at, writer)
+    else:
+        axes, once, each = epilogue_statements(program, conv, writer)
+    counts = None
+    if target.name != "cpu" and not image and not swapped:
+        of_x, of_w = _elements_read(conv, at)
+        counts = [{x: of_x}, {w: of_w}]
+    fields = {
+        "pointers": writer.pointer_list([s.node for s in program.stores]),
+        "x": "image" if image else writer.pointers[x],
+        "w": writer.pointers[w],
+        "axes": [v.name for v in axes],
+        "shape": shape,
+        "product": (conv.dtype.compute, writer.names[program.contraction]),
+        "once": once,
+        "each": each,
+    }
+    return Convolution(members, conv, writer, shape, image, windows, axes, fields, arrays, counts)
+
+
 def schedule_conv(
-    program: ScalarProgram,
-    conv: Node,
-    target: Target,
-    members: list[Node],
-    prologues: Mapping[int, Group],
-    at: Index,
+    program: ScalarProgram, conv: Node, target: Target, members: list[Node], prologues: Mapping[int, Group], at: Index
 ) -> Kernel:
     """The kernel of a group around ``conv``; ``program.vars`` are the result's axes above extent 1.
 
@@ -296,126 +391,28 @@ def schedule_conv(
         prologues: the group that says how to compute the operand, if it is not in memory.
         at: the index of ``conv`` in ``program.vars``, some of which may be reduced (CUDA).
     """
-    shape = shape_of(conv)
-    assert shape is not None and program.contraction is not None
-    x, w = (strip_views(i, RESHAPES) for i in conv.inputs)
-    batched = _swapped_layouts(conv) if target.name != "cpu" else None
-    if batched:
-        x, w = (strip_views(i) for i in conv.inputs)
-    writer = CWriter(target, program, allows_dynamic=True)
-    outputs = [s.node for s in program.stores]
-    image = None
-    if prologues:
-        (producer,) = prologues.values()
-        image = image_prologue(producer, conv.inputs[0], writer, shape.stride[2] if target.name == "cpu" else 0)
-    whole = [w] if image else [x, w]
-    for node in whole:
-        writer.pointers.setdefault(node, f"x{len(writer.pointers)}")
-    windows = None
-    also = [image.elements_read] if image else []
-    once: list[Statement] = []
-    each: list[Statement] = []
-    if program.reduced:
-        windows, axes = pooling_epilogue(program, at, writer)
-    else:
-        axes, once, each = epilogue_statements(program, conv, writer)
-    counted: tuple[Sequence[Node], Sequence[dict[Node, int]]] = whole, also
-    if target.name != "cpu" and not image and not batched:
-        of_x, of_w = _elements_read(conv, at)
-        counted = (), ({x: of_x}, {w: of_w})
-    read, written = traffic(program, *counted)
-    epilogue = _Epilogue("image" if image else writer.pointers[x], writer.pointers[w], image, axes, once, each)
-    pointers = writer.pointer_list(outputs)
-    product = conv.dtype.compute, writer.names[program.contraction]
-    if target.name == "cpu":
-        loops = _band_loops(shape, conv.dtype.size, epilogue, pointers, product)
-    else:
-        computed = [image.program] if image else []
-        whole_type = index_type([program, *computed], [n.size for n in (*whole, conv)])
-        loops = _thread_loops(conv, shape, target, writer, batched, epilogue, windows, pointers, product, whole_type)
-    choice = replace(loops.choice, prologue=f"computes {label(x)} as it loads it") if image else loops.choice
-    return Kernel(
-        runtime_args=writer.runtime_args,
-        kind="conv",
-        compile_cost=3,
-        summary=summary(members),
-        fields=loops.fields,
-        inputs=writer.inputs,
-        outputs=outputs,
-        extents=loops.extents,
-        headers=(
-            *dict.fromkeys((*headers(program), *(image.headers if image else ()))),
-            *(("reduce.h",) if windows else ()),
-            f"conv_{target.name}.h",
-        ),
-        members=members,
-        launch=loops.launch,
-        choice=choice,
-        bytes_read=read,
-        bytes_written=written,
-        elements_read=elements_read(program, *counted),
-        in_place=in_place_pairs(program, (*whole, *(image.elements_read if image else ())))
-        if loops.computes_once
-        else [],
-        chunk_multiple=loops.chunk_multiple,
-    )
+    c = convolution(program, conv, target, members, prologues, at)
+    return _band_kernel(c) if target.name == "cpu" else _thread_kernel(c, target)
 
 
-@dataclass(frozen=True)
-class _Epilogue:
-    """The operands of a kernel, and what follows its convolution; see :class:`ConvFields`."""
-
-    x: str
-    w: str
-    image: ImagePrologue | None
-    axes: list[Var]
-    once: list[Statement]
-    each: list[Statement]
-
-
-@dataclass
-class _Loops:
-    """What a target's kernel is besides: see :class:`Kernel`; ``computes_once``: no element is computed twice; ``chunk_multiple``: units
-    that a chunk is a multiple of (CPU)."""
-
-    fields: ConvFields
-    choice: BandConvChoice | DirectConvChoice
-    extents: tuple[int, ...]
-    launch: Launch | None = None
-    computes_once: bool = True
-    chunk_multiple: int = 0
-
-
-def _band_loops(
-    shape: ConvShape, size: int, epilogue: _Epilogue, pointers: Sequence[Pointer], product: tuple[str, str]
-) -> _Loops:
-    """On the CPU: bands of the result, tile after tile; ``size`` of an element."""
-    band = band_of(shape, size, epilogue.image is not None)
+def _band_kernel(c: Convolution) -> Kernel:
+    """On the CPU: bands of the result, tile after tile."""
+    shape = c.shape
+    band = band_of(shape, c.conv.dtype.size, c.image is not None)
     assert band is not None
     pixels = shape.is_pointwise and band.direct  # one kernel whatever the number of inputs
     _, height, width = shape.result
     bands = shape.groups * shape.result[0] * -(-height // band.rows) * -(-width // band.columns)
     slices = _slices(shape, band, bands)
-    units = epilogue.axes[0].extent * bands * slices
-    return _Loops(
-        CpuConvFields(
-            pointers=pointers,
-            x=epilogue.x,
-            w=epilogue.w,
-            image=epilogue.image,
-            axes=[v.name for v in epilogue.axes],
-            shape=shape,
-            product=product,
-            once=epilogue.once,
-            each=epilogue.each,
-            band=band,
-            is_pointwise=pixels,
-            slices=slices,
-        ),
+    units = c.axes[0].extent * bands * slices
+    return c.kernel(
+        CpuConvFields(**c.fields, image=c.image, band=band, is_pointwise=pixels, slices=slices),
         BandConvChoice(rows=band.rows, columns=band.columns, copies=not band.direct, use=round(band.utilization, 2)),
         (units, shape.inputs) if pixels else (units,),
+        "conv_cpu.h",
         # a last band that reaches back over the one before computes elements again
-        computes_once=shape.result[1] % band.rows == 0 and shape.result[2] % band.columns == 0,
+        computes_once=height % band.rows == 0 and width % band.columns == 0,
+        compile_cost=3,
         # where there are bands enough, a chunk copies none that another one copies, too
         chunk_multiple=_chunk_multiple(units, slices),
     )
@@ -435,48 +432,29 @@ def _slices(shape: ConvShape, band: Band, bands: int) -> int:
     return max(1, min(-(-_UNITS // bands), most))
 
 
-def _thread_loops(
-    conv: Node,
-    shape: ConvShape,
-    target: Target,
-    writer: CWriter,
-    swapped: tuple[PlaneLayout, PlaneLayout] | None,
-    epilogue: _Epilogue,
-    windows: PoolingEpilogue | None,
-    pointers: Sequence[Pointer],
-    product: tuple[str, str],
-    index_type: str,
-) -> _Loops:
-    """On a GPU: a thread has some neighbours of a sample's results, or a lane of a window of them.
-
-    Args:
-        swapped: how both operands lie whose batch and channels change places.
-    """
+def _thread_kernel(c: Convolution, target: Target) -> Kernel:
+    """On a GPU: a thread has some neighbours of a sample's results, or a lane of a window of them."""
+    conv, shape, windows, named = c.conv, c.shape, c.windows, c.writer.runtime_args
+    swapped = _swapped_layouts(conv)
     size, taps = prod(shape.size), prod(shape.kernel)
     dynamic = swapped is not None and worth_argument(shape.inputs)
     coordinates: list[Statement] = []
     if windows:
         samples, per_sample, per_thread = windows.samples, windows.count * windows.lanes, 1
     else:
-        samples, per_sample = epilogue.axes[0].extent, conv.size // max(conv.shape[0], 1)
+        samples, per_sample = c.axes[0].extent, conv.size // max(conv.shape[0], 1)
         per_thread = _results_per_thread(shape, target, per_sample)
-        coordinates = unravel(epilogue.axes, "e")
+        coordinates = unravel(c.axes, "e")
         if per_thread > 1:
             coordinates[-1] = replace(coordinates[-1], name=f"{coordinates[-1].name}_0")
+    programs = [c.writer.program, *([c.image.program] if c.image else [])]
     fields = CudaConvFields(
-        pointers=pointers,
-        x=epilogue.x,
-        w=epilogue.w,
-        image=epilogue.image,
-        axes=[v.name for v in epilogue.axes],
-        shape=shape,
-        product=product,
-        once=epilogue.once,
-        each=epilogue.each,
-        index_type=index_type,
+        **c.fields,
+        image=c.image,
+        index_type=index_type(programs, [n.size for n in (*c.arrays, conv)]),
         per_sample=per_sample // per_thread,
         per_thread=per_thread,
-        channels=f"(int){writer.runtime_args.reduction_length(shape.inputs)}" if dynamic else str(shape.inputs),
+        channels=f"(int){named.reduction_length(shape.inputs)}" if dynamic else str(shape.inputs),
         # from sample to sample and from channel to channel, and so in the kernel
         sample_stride=swapped[0].channel if swapped else size * shape.inputs * shape.groups,
         channel_stride=swapped[0].sample if swapped else size,
@@ -495,7 +473,9 @@ def _thread_loops(
         else "",
     )
     launch = Launch(threads=_THREADS, extent=0, scale=per_sample // per_thread, per_block=_THREADS)
-    return _Loops(fields, choice, (samples,), launch, computes_once=windows is None)
+    return c.kernel(
+        fields, choice, (samples,), "conv_cuda.h", computes_once=windows is None, compile_cost=3, launch=launch
+    )
 
 
 def _results_per_thread(shape: ConvShape, target: Target, per_sample: int) -> int:

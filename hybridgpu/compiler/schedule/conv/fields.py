@@ -22,7 +22,6 @@ class ConvFields(TemplateFields):
 
     Attributes:
         x, w: C text of the operand and of the weights.
-        image: how the operand is computed, if it is not in memory.
         axes: variables of the result.
         shape: what the loops know.
         product: type and name of an element of the convolution.
@@ -31,7 +30,6 @@ class ConvFields(TemplateFields):
 
     x: str
     w: str
-    image: ImagePrologue | None
     axes: list[str]
     shape: ConvShape
     product: tuple[str, str]
@@ -44,12 +42,14 @@ class CpuConvFields(ConvFields):
     """A convolution on the CPU.
 
     Attributes:
+        image: how the operand is computed, if it is not in memory.
         band: how much of the result is computed together.
         is_pointwise: the number of input channels is an argument.
         slices: parts of the output channels of a group, each of which is a unit of work.
     """
 
     template: ClassVar[str] = "cpu/conv.j2"
+    image: ImagePrologue | None
     band: Band
     is_pointwise: bool
     slices: int
@@ -60,6 +60,7 @@ class CudaConvFields(ConvFields, FlatFields):
     """A convolution on CUDA.
 
     Attributes:
+        image: as for one on the CPU.
         index_type: of positions.
         per_sample, per_thread: elements (or windows' lanes) of a sample, in units of what a thread computes.
         channels: C text of the number of input channels.
@@ -70,6 +71,7 @@ class CudaConvFields(ConvFields, FlatFields):
     """
 
     template: ClassVar[str] = "cuda/conv.j2"
+    image: ImagePrologue | None
     index_type: str
     per_sample: int
     per_thread: int

@@ -13,14 +13,12 @@ from typing import ClassVar
 from ....core.dataclass import dataclass
 from ...ir.dims import cached_by_extents
 from ...ir.graph import Node
-from ...primitives.views import RESHAPES, strip_views
 from ...target import Target
 from ..choice import InputDilatedChoice
-from ..in_place import in_place_pairs
-from ..kernel import CWriter, Kernel, Statement, TemplateFields, headers, summary
+from ..kernel import Kernel
 from ..scalar import ScalarProgram
-from ..traffic import traffic
-from .direct import BAND_BYTES, BAND_PIXELS, LANES, MAX_COPY_BYTES, ConvShape, epilogue_statements, shape_of
+from .direct import BAND_BYTES, BAND_PIXELS, LANES, MAX_COPY_BYTES, ConvShape, convolution
+from .fields import ConvFields
 
 __all__ = ["phases_of", "schedule_input_dilated_conv"]
 
@@ -42,26 +40,15 @@ class Phases:
 
 
 @dataclass(frozen=True, kw_only=True)
-class InputDilatedFields(TemplateFields):
+class InputDilatedFields(ConvFields):
     """An input-dilated convolution on the CPU.
 
     Attributes:
-        x, w: pointers to the operand and to the weights.
-        axes: variables of the result.
-        shape, phases: what the kernel's loops know.
-        product: type and name of an element of the convolution.
-        once, each: the epilogue: statements of a row and of each element.
+        phases: what the kernel's loops know besides.
     """
 
     template: ClassVar[str] = "cpu/conv_input_dilated.j2"
-    x: str
-    w: str
-    axes: list[str]
-    shape: ConvShape
     phases: Phases
-    product: tuple[str, str]
-    once: list[Statement]
-    each: list[Statement]
 
 
 def _offsets(kernel: int, base: int, dilate: int, low: int) -> list[list[tuple[int, int]]]:
@@ -109,44 +96,16 @@ def phases_of(s: ConvShape, itemsize: int) -> Phases | None:
 
 def schedule_input_dilated_conv(program: ScalarProgram, conv: Node, target: Target, members: list[Node]) -> Kernel:
     """The kernel of a group around ``conv``; ``program.vars`` are the result's axes above extent 1."""
-    shape = shape_of(conv)
-    assert shape is not None and program.contraction is not None
-    phases = phases_of(shape, conv.dtype.size)
+    c = convolution(program, conv, target, members, {}, ())
+    shape, phases = c.shape, phases_of(c.shape, conv.dtype.size)
     assert phases is not None
-    x, w = (strip_views(i, RESHAPES) for i in conv.inputs)
-    writer = CWriter(target, program)
-    outputs = [s.node for s in program.stores]
-    for node in (x, w):
-        writer.pointers.setdefault(node, f"x{len(writer.pointers)}")
-    axes, once, each = epilogue_statements(program, conv, writer)
-    read, written = traffic(program, [x, w])
-    fields = InputDilatedFields(
-        pointers=writer.pointer_list(outputs),
-        x=writer.pointers[x],
-        w=writer.pointers[w],
-        axes=[v.name for v in axes],
-        shape=shape,
-        phases=phases,
-        once=once,
-        each=each,
-        product=(conv.dtype.compute, writer.names[program.contraction]),
-    )
     pixels = (phases.rows - 1) * phases.copied[1] + phases.phase[1]
     use = phases.rows * phases.phase[1] / (-(-pixels // LANES) * LANES)
-    return Kernel(
-        runtime_args=writer.runtime_args,
-        kind="conv",
+    return c.kernel(
+        InputDilatedFields(**c.fields, phases=phases),
+        InputDilatedChoice(phases=prod(shape.base), rows=phases.rows, use=round(use, 2)),
+        (c.axes[0].extent * shape.groups * -(-phases.phase[0] // phases.rows),),
+        "conv_input_dilated_cpu.h",
         compile_cost=8,
-        summary=summary(members),
-        fields=fields,
-        inputs=writer.inputs,
-        outputs=outputs,
-        extents=(axes[0].extent * shape.groups * -(-phases.phase[0] // phases.rows),),
-        headers=(*headers(program), "conv_input_dilated_cpu.h"),
-        members=members,
-        choice=InputDilatedChoice(phases=prod(shape.base), rows=phases.rows, use=round(use, 2)),
-        bytes_read=read,
-        bytes_written=written,
-        in_place=in_place_pairs(program, (x, w)),
         chunk_multiple=1,
     )

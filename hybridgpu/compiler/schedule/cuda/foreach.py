@@ -20,7 +20,7 @@ from ...passes.fuse.group import Group
 from ...target import Target
 from ..choice import ForeachChoice
 from ..kernel import Kernel, Launch, Pointer, TemplateFields, summary
-from ..traffic import elements_read_by_all
+from ..traffic import bytes_of, elements_read_by_all
 from .map import THREADS
 from .map_fields import LinearPart, MapFields
 
@@ -204,7 +204,7 @@ def _foreach(kernels: list[Kernel]) -> Kernel:
             bodies=len(bodies),
             why="small kernels that do not depend on each other share one launch",
         ),
-        bytes_read=sum(n * node.dtype.size for node, n in reads.items()),
+        bytes_read=bytes_of(reads),
         bytes_written=sum(k.bytes_written for k in kernels),
         elements_read=reads,
         in_place=[(x, y) for k in order for x, y in k.in_place if inputs.count(x) == 1],

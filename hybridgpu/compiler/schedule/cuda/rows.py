@@ -13,12 +13,12 @@ from ...ir.types import tensor_type
 from ...size_buckets import length_bucket, next_power_of_two
 from ..choice import ReductionChoice
 from ..in_place import in_place_pairs_reduction
-from ..kernel import CWriter, Kernel, headers, summary
+from ..kernel import CWriter, Kernel
+from ..program_kernel import kernel_of_program
 from ..reduction_passes import PassPlan
 from ..row_reciprocals import stored_divisions
 from ..runtime_args import reduces_batch_axis
 from ..scalar import Reduction, Scalar, ScalarProgram
-from ..traffic import elements_read, traffic
 from .reduction_config import LaunchConfig, Workload, choose_columns, choose_rows, choose_rows_with_sums, live_values
 from .reduction_loops import ReductionLoops
 from .vector_access import SpanBuilder, choose_vector
@@ -80,13 +80,10 @@ def schedule_reduction(
     spans = SpanBuilder(writer, var, vector, anchor, inside, quotients)
     length_text = _length(program, writer, dynamic)
     extents: tuple[int, ...] = (rows[0].extent,)
-    read, written = traffic(program)
     if program.column_sums:
         parts = form.partial_sum_rows(prod(v.extent for v in rows), writer.target)
         extents = (*extents, parts)
-        left = [partial_sums_node(r, parts, width) for r in program.column_sums]
-        outputs += left
-        written += sum(n.type.nbytes for n in left)
+        outputs += [partial_sums_node(r, parts, width) for r in program.column_sums]
     loops = ReductionLoops(program, plan, form, spans, rows, length_text, writer.pointer_list(outputs))
     fields, launch = loops.columns_fields() if columns else loops.rows_fields()
     again = _reread_bytes(program, plan, rows)
@@ -105,24 +102,20 @@ def schedule_reduction(
         read_again=again or None,
         why=form.why,
     )
-    return Kernel(
-        kind="rows" if full else "reduce",
-        summary=summary(members),
-        fields=fields,
-        inputs=writer.inputs,
-        outputs=outputs,
-        extents=extents,
-        headers=(*headers(program), "reduce.h", *(["divide_cuda.h"] if quotients else [])),
-        members=members,
+    return kernel_of_program(
+        writer,
+        "rows" if full else "reduce",
+        members,
+        fields,
+        choice,
+        extents,
+        ("reduce.h", *(["divide_cuda.h"] if quotients else [])),
+        outputs,
+        read_again=again,
         launch=launch,
-        choice=choice,
-        bytes_read=read + again,
-        bytes_written=written,
-        elements_read=elements_read(program),
         reread_bytes=again,
         register_demand=form.demand,
         in_place=in_place_pairs_reduction(program, plan) if _computes_once(rows, form, columns, spans) else [],
-        runtime_args=writer.runtime_args,
     )
 
 

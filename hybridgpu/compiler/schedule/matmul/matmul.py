@@ -10,7 +10,7 @@ are chosen in ``config_cuda``.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from math import prod
 from typing import TYPE_CHECKING, Any
@@ -34,16 +34,17 @@ from ..kernel import (
     CWriter,
     Kernel,
     Launch,
+    Pointer,
     StageableColumns,
     Statement,
     TemplateFields,
     address,
     headers,
     literal,
-    summary,
     unravel,
     variables_of,
 )
+from ..program_kernel import kernel_of_program
 from ..prologue import (
     PANEL_BYTES,
     ComputedOperand,
@@ -56,7 +57,6 @@ from ..prologue import (
 )
 from ..runtime_args import dynamic_lengths, likely_dynamic, reduces_outermost
 from ..scalar import ScalarProgram
-from ..traffic import elements_read, traffic
 from .blocked import why_in_blocks
 from .fields import (
     BlockedMatmulFields,
@@ -92,6 +92,7 @@ class _Product:
     """A product whose kernel is being made.
 
     Attributes:
+        members: the primitives that it computes.
         batch, m, n, k: its axes: those of the batch, rows, columns, and the sum.
         prologues: position of an operand -> the group that says how to compute it.
         operands: how each lies.
@@ -100,6 +101,7 @@ class _Product:
         stored_operands: arrays that it reads.
     """
 
+    members: list[Node]
     program: ScalarProgram
     dot: Node
     writer: CWriter
@@ -125,6 +127,39 @@ class _Product:
         operand, along = self.dot.inputs[position], sum_along == (position == 0)
         return computed_operand(self.prologues[position], operand, self.batch, rows, columns, along)
 
+    @property
+    def pointers(self) -> list[Pointer]:
+        """The parameters of the kernel."""
+        return self.writer.pointer_list([s.node for s in self.program.stores])
+
+    def kernel(
+        self,
+        fields: TemplateFields,
+        choice: MatmulChoice,
+        extents: tuple[int, ...],
+        more_headers: tuple[str, ...] = (),
+        **more: Any,
+    ) -> Kernel:
+        """The kernel; the arguments are those of :func:`kernel_of_program`."""
+        loaded = [self.prologue_operand(position, True) for position in self.prologues]
+        if self.prologues:
+            choice = replace(choice, prologue=_prologue_note(self.dot, self.prologues))
+        return kernel_of_program(
+            self.writer,
+            "matmul",
+            self.members,
+            fields,
+            choice,
+            extents,
+            (*(h for x in loaded for h in headers(x.program)), *more_headers, f"matmul_{self.writer.target.name}.h"),
+            whole=self.stored_operands,
+            also=[x.elements_read for x in loaded],
+            in_place=in_place_pairs(
+                self.program, (*self.stored_operands, *(n for operand in loaded for n in operand.elements_read))
+            ),
+            **more,
+        )
+
 
 def schedule_matmul(
     program: ScalarProgram,
@@ -145,53 +180,8 @@ def schedule_matmul(
     axis_of = {v.name: v for v in program.vars}
     *batch, m, n = (axis_of.get(f"i{k}", Var(f"i{k}", 1)) for k in range(dot.ndim))
     k = Var("k", dot.inputs[0].shape[-1])
-    product = _Product(program, dot, writer, batch, m, n, k, dict(prologues or {}), [], [], [])
-    outputs = [s.node for s in program.stores]
-    loops = _cpu_loops(product, target, outputs) if target.name == "cpu" else _cuda_loops(product, target, outputs)
-    loaded = [product.prologue_operand(position, True) for position in product.prologues]
-    read, written = traffic(program, product.stored_operands, [x.elements_read for x in loaded])
-    needed = dict.fromkeys(h for p in (program, *(x.program for x in loaded)) for h in headers(p))
-    needed |= dict.fromkeys(loops.headers)
-    if product.prologues:
-        loops.choice = replace(loops.choice, prologue=_prologue_note(dot, product.prologues))
-    return Kernel(
-        runtime_args=writer.runtime_args,
-        kind="matmul",
-        compile_cost=loops.compile_cost,
-        summary=summary(members),
-        fields=loops.fields,
-        inputs=writer.inputs,
-        outputs=outputs,
-        extents=loops.extents,
-        headers=(*needed, f"matmul_{target.name}.h"),
-        members=members,
-        launch=loops.launch,
-        matmul_config=loops.config,
-        stageable_columns=loops.stageable,
-        choice=loops.choice,
-        bytes_read=read,
-        bytes_written=written,
-        elements_read=elements_read(program, product.stored_operands, [x.elements_read for x in loaded]),
-        in_place=in_place_pairs(
-            program, (*product.stored_operands, *(x for operand in loaded for x in operand.elements_read))
-        ),
-        chunk_multiple=loops.chunk_multiple,
-    )
-
-
-@dataclass
-class _Loops:
-    """What a target's kernel is besides; see :class:`Kernel`."""
-
-    fields: TemplateFields
-    choice: MatmulChoice
-    extents: tuple[int, ...]
-    launch: Launch | None = None
-    headers: tuple[str, ...] = ()
-    compile_cost: int = 2
-    chunk_multiple: int = 0
-    config: MatmulConfig | None = None
-    stageable: StageableColumns | None = None
+    product = _Product(members, program, dot, writer, batch, m, n, k, dict(prologues or {}), [], [], [])
+    return _cpu_kernel(product, target) if target.name == "cpu" else _cuda_kernel(product, target)
 
 
 @dataclass
@@ -334,10 +324,10 @@ def _chunk_rows(rows: int) -> int:
     return 8 if rows < _FEW_ROWS else _CHUNK_ROWS
 
 
-def _cpu_loops(p: _Product, target: Target, outputs: Sequence[Node]) -> _Loops:
+def _cpu_kernel(p: _Product, target: Target) -> Kernel:
     """Panels of the operands that are made, and the calls between."""
     if not p.prologues and why_in_blocks(p.dot, target):
-        return _blocked_loops(p, outputs)
+        return _blocked_kernel(p)
     writer, dot, batch, m, n = p.writer, p.dot, p.batch, p.m, p.n
     depth, floats = p.k.extent, dot.dtype.short in ("f32", "f64")
     panels = _is_packed(dot)
@@ -379,7 +369,7 @@ def _cpu_loops(p: _Product, target: Target, outputs: Sequence[Node]) -> _Loops:
     if batch and not panels and not worth_argument(batch[0].extent):  # of a batch of few, threads share the heads
         batch = sorted(batch, key=lambda v: -v.extent)
     fields = CpuMatmulFields(
-        pointers=writer.pointer_list(outputs),
+        pointers=p.pointers,
         product=p.element,
         form=form,
         first=first,
@@ -394,17 +384,17 @@ def _cpu_loops(p: _Product, target: Target, outputs: Sequence[Node]) -> _Loops:
         statements=statements,
         panels=panels,
     )
-    return _Loops(
+    return p.kernel(
         fields,
         MatmulChoice(form=form),
         (batch[0].extent, *([m.extent] if panels else [])) if batch else (n.extent if by_columns else m.extent,),
         chunk_multiple=1 if batch else 8 if by_columns else _chunk_rows(m.extent),
-        headers=("tile_cpu.h",) if calls.transposes else (),
+        more_headers=("tile_cpu.h",) if calls.transposes else (),
         compile_cost=5 if form == "dots" and m.extent > 1 else 2,  # tiles, whose sums a compiler unrolls and orders
     )
 
 
-def _blocked_loops(p: _Product, outputs: Sequence[Node]) -> _Loops:
+def _blocked_kernel(p: _Product) -> Kernel:
     """Blocks of the operands, which lie in any order; threads share columns, or rows beside few columns."""
     writer, dot, batch, m, n = p.writer, p.dot, p.batch, p.m, p.n
     if batch:
@@ -429,7 +419,7 @@ def _blocked_loops(p: _Product, outputs: Sequence[Node]) -> _Loops:
     }
     terms = writer.runtime_args.reduction_length(p.k.extent)
     fields = BlockedMatmulFields(
-        pointers=writer.pointer_list(outputs),
+        pointers=p.pointers,
         product=p.element,
         batch=[(v.name, v.extent) for v in batch],
         rows=rows,
@@ -440,12 +430,12 @@ def _blocked_loops(p: _Product, outputs: Sequence[Node]) -> _Loops:
         coordinates=(m.name, n.name),
         statements=_epilogue_statements(p),
     )
-    return _Loops(
+    return p.kernel(
         fields,
         MatmulChoice(form="blocked"),
         (batch[0].extent if batch else n.extent if by_columns else m.extent,),
         chunk_multiple=1 if batch else columns_of_tile if by_columns else _BLOCK_ROWS,
-        headers=("matmul_blocked_cpu.h",),
+        more_headers=("matmul_blocked_cpu.h",),
     )
 
 
@@ -499,7 +489,7 @@ def _panels(p: _Product, lines: tuple[str, str], statements: list[Statement], dy
     return panels
 
 
-def _cuda_loops(p: _Product, target: Target, outputs: Sequence[Node]) -> _Loops:
+def _cuda_kernel(p: _Product, target: Target) -> Kernel:
     """The chosen form, and loaders of the operands that are made."""
     from .config_cuda import choose_config, dot_shape, loads_along_k
 
@@ -521,22 +511,24 @@ def _cuda_loops(p: _Product, target: Target, outputs: Sequence[Node]) -> _Loops:
     sizes = [*(node.size for node in (*writer.inputs, dot)), *(s.extent_in_memory for s in p.program.stores)]
     used = variables_of(statements).union(p.start_variables, *(x.used for x in loaders))
     whole_type = index_type([p.program, *(x.program for x in computed.values())], sizes)
-    pointers = writer.pointer_list(outputs)
+    of_both: dict[str, Any] = {
+        "pointers": p.pointers,
+        "index_type": whole_type,
+        "product": p.element,
+        "threads": form.threads,
+        "batched": bool(batch),
+        "starts": p.starts,
+        "loaders": loaders,
+        "depth": depth,
+        "statements": statements,
+    }
     fields: CudaMatmulFields
     if form.rows:
         at = (("line", m, f"e / {form.columns}"), ("column", n, f"e % {form.columns}"))
         fields = PatchFields(
-            pointers=pointers,
-            index_type=whole_type,
-            product=p.element,
-            threads=form.threads,
-            batched=bool(batch),
+            **of_both,
             arguments=[*_arguments(form), dot.dtype.compute],
-            starts=p.starts,
-            loaders=loaders,
-            depth=depth,
             coordinates=[s for s in unravel(batch, "batch") if s.name in used],
-            statements=statements,
             form=form.name,
             patch=(form.rows, form.columns),
             blocks=(-(-m.extent // form.rows), -(-n.extent // form.columns)),
@@ -551,22 +543,14 @@ def _cuda_loops(p: _Product, target: Target, outputs: Sequence[Node]) -> _Loops:
     else:
         axes = [*batch, m, n]
         fields = ElementFields(
-            pointers=pointers,
-            index_type=whole_type,
-            product=p.element,
-            threads=form.threads,
-            batched=bool(batch),
+            **of_both,
             arguments=[dot.dtype.compute, *_arguments(form)],
-            starts=p.starts,
-            loaders=loaders,
-            depth=depth,
             coordinates=[s for s in unravel(axes, "e") if s.name in used],
-            statements=statements,
             per_outer=prod(v.extent for v in axes[1:]),
         )
     extents, launch = _grid(form, batch, m, n)
     stageable = None if batch or loaders or dynamic else _stageable_columns(p, form)
-    return _Loops(fields, _choice(form), extents, launch, config=form, stageable=stageable)
+    return p.kernel(fields, _choice(form), extents, launch=launch, matmul_config=form, stageable_columns=stageable)
 
 
 def _stageable_columns(p: _Product, form: MatmulConfig) -> StageableColumns | None:

@@ -19,7 +19,7 @@ from ...primitives.loop import Part, layout
 from ...primitives.views import RESHAPES, strip_views
 from ...target import Target
 from ..kernel import Kernel, Launch, TemplateFields
-from ..traffic import elements_read_by_all
+from ..traffic import bytes_of, elements_read_by_all
 
 __all__ = ["Body", "GridLoop", "Loop", "loop_kernel", "phases_of", "why_no_kernel"]
 
@@ -203,7 +203,7 @@ def loop_kernel(node: Node, graph: Graph, kernels: Sequence[Kernel]) -> Kernel:
         headers=tuple(dict.fromkeys(h for k in kernels for h in k.headers)),
         members=[x for k in kernels for x in k.members],
         launch=Launch(threads, extent=0, scale=1, per_block=1, shared=shared),
-        bytes_read=sum(count * x.dtype.size for x, count in counts.items()),
+        bytes_read=bytes_of(counts),
         bytes_written=sum(x.type.nbytes for x in outputs),
         elements_read=counts,
         loop=loop,

@@ -32,7 +32,7 @@ from ..cuda.foreach import MAX_PARAMETERS
 from ..cuda.reduction_fields import ReductionFields
 from ..kernel import Kernel, Launch, Pointer, TemplateFields, summary
 from ..matmul.config_cuda import kernel_and_library_seconds
-from ..traffic import elements_read_by_all
+from ..traffic import bytes_of, elements_read_by_all
 from .cost import (
     Blocks,
     Estimate,
@@ -527,7 +527,6 @@ def _persistent_kernel(
         for p, size in zip(placed, sizes, strict=True)
     ]
     far = [(name[n], number(n.type.nbytes)) for n in ahead.l2]  # (numbers, so that texts do not depend on the batch)
-    read = elements_read_by_all(kernels)
     members = [m for k in kernels for m in k.members]
     return Kernel(
         kind="graph",
@@ -566,6 +565,6 @@ def _persistent_kernel(
             ahead=ahead.figures or None,
             why=f"{why}; {ahead} are fetched while the first phase runs" if ahead.figures else why,
         ),
-        bytes_read=sum(n * node.dtype.size for node, n in read.items()),
+        bytes_read=bytes_of(elements_read_by_all(kernels)),
         bytes_written=sum(k.bytes_written for k in kernels),
     )

@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The kernel of a scalar program: what follows from the program and its writer alone is filled in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from ..ir.graph import Node
+from .choice import Choice
+from .kernel import CWriter, Kernel, TemplateFields, headers, summary
+from .traffic import bytes_of, elements_read
+
+__all__ = ["kernel_of_program"]
+
+
+def kernel_of_program(
+    writer: CWriter,
+    kind: str,
+    members: list[Node],
+    fields: TemplateFields,
+    choice: Choice,
+    extents: tuple[int, ...],
+    more_headers: Iterable[str] = (),
+    outputs: list[Node] | None = None,
+    whole: Sequence[Node] = (),
+    also: Sequence[dict[Node, int]] = (),
+    read_again: int = 0,
+    **more: Any,
+) -> Kernel:
+    """The kernel of ``writer.program``, whose text ``writer`` has printed.
+
+    Args:
+        kind, members, fields, choice, extents: as for Kernel.
+        more_headers: files that it needs beside those of its scalars.
+        outputs: the results, by default what the program stores.
+        whole, also: arrays that are read besides, as for :func:`elements_read`.
+        read_again: bytes that are read a second time.
+        more: what else Kernel has.
+    """
+    program = writer.program
+    outputs = [s.node for s in program.stores] if outputs is None else outputs
+    counts = elements_read(program, whole, also)
+    return Kernel(
+        kind=kind,
+        summary=summary(members),
+        fields=fields,
+        inputs=writer.inputs,
+        outputs=outputs,
+        extents=extents,
+        headers=tuple(dict.fromkeys((*headers(program), *more_headers))),
+        members=members,
+        choice=choice,
+        bytes_read=bytes_of(counts) + read_again,
+        bytes_written=sum(n.type.nbytes for n in outputs),
+        elements_read=counts,
+        runtime_args=writer.runtime_args,
+        **more,
+    )

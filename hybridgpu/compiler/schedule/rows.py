@@ -16,7 +16,7 @@ from ..ir.graph import Node
 from ..ir.indexing import Expr, Var
 from ..size_buckets import worth_argument
 from ..target import Target
-from .choice import ColumnsChoice, MapChoice, RowsChoice
+from .choice import Choice, with_form
 from .cpu.loop_nests import LoopFields, TooManyStatements
 from .cpu.pooling_tiles import tile_pooling_windows
 from .cpu.rows import (
@@ -106,7 +106,7 @@ def schedule_rows(program: ScalarProgram, target: Target, members: list[Node]) -
     plan = PassPlan(program, writer, tile > 0 or (fits and not columns), index_text, result_axis=lanes)
     pointers = writer.pointer_list(outputs)
     fields: LoopFields
-    choice: RowsChoice | ColumnsChoice
+    choice: Choice
     more: list[str] = []
     if columns:
         fields, choice = columns_fields(program, rows, plan, pointers, transposed, dynamic, run)
@@ -144,12 +144,11 @@ def _unrolled_kernel(program: ScalarProgram, target: Target, members: list[Node]
     """The kernel of windows whose elements are statements rather than loops."""
     read = bytes_of(elements_read(program))
     kernel = schedule_map(unroll_windows(program), target, members)
-    assert isinstance(kernel.choice, MapChoice)
     return replace(
         kernel,
         kind="reduce",
         headers=(*kernel.headers, "reduce.h"),
-        choice=replace(kernel.choice, form="written out"),
+        choice=with_form(kernel.choice, "written out"),
         bytes_read=read,
     )
 

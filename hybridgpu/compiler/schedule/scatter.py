@@ -14,7 +14,7 @@ from ..ir.indexing import Var
 from ..primitives.views import RESHAPES, strip_views
 from ..target import Target
 from .blocks import Block, for_head, texts
-from .choice import ScatterChoice
+from .choice import Choice
 from .collapse_axes import collapse_axes
 from .cpu.loop_nests import LoopFields, blocks, build_loops
 from .index_set_splitting import bit_copies
@@ -73,7 +73,7 @@ def schedule_scatter(
         extents: tuple[int, ...] = (program.vars[0].extent, scatter.size)
         if epilogue:
             extents = (*extents, epilogue.program.vars[0].extent)
-        choice = ScatterChoice(why=why)
+        choice = Choice(why=why)
     else:
         from .cuda.scatter import scatter_fields
 

@@ -23,7 +23,7 @@ from ...devices.cpu import CpuConstants
 from ...ir.dims import cached_by_extents
 from ...ir.graph import Node, Params
 from ...target import Target
-from ..choice import FilterGradientChoice
+from ..choice import Choice
 from ..in_place import in_place_pairs
 from ..kernel import CWriter, Kernel, Statement, TemplateFields
 from ..program_kernel import kernel_of_program
@@ -258,9 +258,9 @@ def schedule_conv_backward_filter(program: ScalarProgram, conv: Node, target: Ta
     )
 
 
-def _choice(shape: FilterGradient, copies: bool) -> FilterGradientChoice:
+def _choice(shape: FilterGradient, copies: bool) -> Choice:
     """The numbers, and why in words."""
     along, extent = ("groups", shape.groups) if shape.across_groups else ("channels", shape.stationary)
-    return FilterGradientChoice(
-        along=along, copies=copies, exchanged=shape.swapped, why=f"vectors along {extent:,} {along}"
+    return Choice(
+        {"along": along, "copies": copies, "exchanged": shape.swapped}, why=f"vectors along {extent:,} {along}"
     )

@@ -24,7 +24,7 @@ from ...passes.fuse.group import Group, label
 from ...primitives.views import RESHAPES, strip_views
 from ...size_buckets import bucket, worth_argument
 from ...target import Target
-from ..choice import BandConvChoice, Choice, DirectConvChoice
+from ..choice import Choice
 from ..cuda.index_type import index_type
 from ..in_place import in_place_pairs
 from ..kernel import CWriter, Kernel, Launch, Statement, unravel
@@ -407,7 +407,14 @@ def _band_kernel(c: Convolution) -> Kernel:
     units = c.axes[0].extent * bands * slices
     return c.kernel(
         CpuConvFields(**c.fields, image=c.image, band=band, is_pointwise=pixels, slices=slices),
-        BandConvChoice(rows=band.rows, columns=band.columns, copies=not band.direct, use=round(band.utilization, 2)),
+        Choice(
+            {
+                "rows": band.rows,
+                "columns": band.columns,
+                "copies": not band.direct,
+                "use": round(band.utilization, 2),
+            }
+        ),
         (units, shape.inputs) if pixels else (units,),
         "conv_cpu.h",
         # a last band that reaches back over the one before computes elements again
@@ -464,10 +471,12 @@ def _thread_kernel(c: Convolution, target: Target) -> Kernel:
         coordinates=coordinates,
         windows=windows,
     )
-    choice = DirectConvChoice(
-        neighbours=per_thread if per_thread > 1 else None,
-        window=windows.lanes * windows.per_lane if windows else None,
-        lanes=windows.lanes if windows else None,
+    choice = Choice(
+        {
+            "neighbours": per_thread if per_thread > 1 else None,
+            "window": windows.lanes * windows.per_lane if windows else None,
+            "lanes": windows.lanes if windows else None,
+        },
         why=f"{windows.lanes * windows.per_lane} results are reduced, by {windows.lanes} threads together"
         if windows
         else "",

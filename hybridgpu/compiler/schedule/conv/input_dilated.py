@@ -14,7 +14,7 @@ from ....core.dataclass import dataclass
 from ...ir.dims import cached_by_extents
 from ...ir.graph import Node
 from ...target import Target
-from ..choice import InputDilatedChoice
+from ..choice import Choice
 from ..kernel import Kernel
 from ..scalar import ScalarProgram
 from .direct import BAND_BYTES, BAND_PIXELS, LANES, MAX_COPY_BYTES, ConvShape, convolution
@@ -103,7 +103,7 @@ def schedule_input_dilated_conv(program: ScalarProgram, conv: Node, target: Targ
     use = phases.rows * phases.phase[1] / (-(-pixels // LANES) * LANES)
     return c.kernel(
         InputDilatedFields(**c.fields, phases=phases),
-        InputDilatedChoice(phases=prod(shape.base), rows=phases.rows, use=round(use, 2)),
+        Choice({"phases": prod(shape.base), "rows": phases.rows, "use": round(use, 2)}),
         (c.axes[0].extent * shape.groups * -(-phases.phase[0] // phases.rows),),
         "conv_input_dilated_cpu.h",
         compile_cost=8,

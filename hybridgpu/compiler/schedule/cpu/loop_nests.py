@@ -23,7 +23,7 @@ from ...ir.graph import Node
 from ...ir.indexing import Expr, Var, of_var
 from ...size_buckets import MIN_SPLIT_EXTENT
 from ..blocks import Block, Line, for_head, texts
-from ..choice import MapChoice
+from ..choice import Choice
 from ..index_set_splitting import bit_copies, breakpoints, restrict
 from ..kernel import CWriter, Statement, TemplateFields, address
 from ..scalar import Scalar, ScalarProgram, is_combine
@@ -172,7 +172,7 @@ class TooManyStatements(Exception):
 
 def build_loops(
     program: ScalarProgram, writer: CWriter, partial_range: bool = True, prefetch: bool = False
-) -> tuple[list[Statement], list[Loop], MapChoice]:
+) -> tuple[list[Statement], list[Loop], Choice]:
     """Statements before the loops, the loops, and what was chosen and why.
 
     Args:
@@ -238,7 +238,7 @@ class _LoopBuilder:
     first: Var | None
     splits: bool
     prefetch: bool = False
-    choice: MapChoice = MapChoice()
+    choice: Choice = Choice()
     tiles: dict[tuple[str, str], Tiling] = field(default_factory=dict)
     block_bounds: dict[str, tuple[str, str]] = field(default_factory=dict)  #: of variables walked in blocks
     buffers: int = 0
@@ -295,8 +295,8 @@ class _LoopBuilder:
         self.block_bounds[outer.name] = name, stop
         once, nest = self.build_level(replace(program, vars=[inner, outer, run]), 0, frozenset())
         last = Statement("Index", stop, f"hg::minimum<Index>({name} + {_RUNS}, {end})")
-        self.choice = MapChoice(
-            tile=f"{_RUNS} runs of {run.extent}", why="runs read across the axis along which they are written"
+        self.choice = Choice(
+            {"tile": f"{_RUNS} runs of {run.extent}"}, why="runs read across the axis along which they are written"
         )
         return once, [Loop(name, begin, end, _RUNS, body=[last], inner=nest)]
 
@@ -424,7 +424,7 @@ class _LoopBuilder:
             size if v.name in writer.dynamic_axes - writer.literal_axes else min(size, v.extent + -v.extent % 16)
             for v, size in ((across, wide), (along, long))
         )
-        self.choice = MapChoice(tile=f"{wide}x{long}", why=tiles.why)
+        self.choice = Choice({"tile": f"{wide}x{long}"}, why=tiles.why)
         name = {v: f"b{v.name[1:]}" for v in (across, along)}
         stop = {v: f"e{v.name[1:]}" for v in (across, along)}
         size = {v: f"{stop[v]} - {name[v]}" for v in (across, along)}

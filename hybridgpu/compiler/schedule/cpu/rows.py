@@ -13,7 +13,7 @@ from ...ir.dims import Dim, nominal
 from ...ir.indexing import Expr, Var, of_var
 from ...size_buckets import MIN_LANE_ROWS, bucket, next_power_of_two
 from ..blocks import Line
-from ..choice import ColumnsChoice, RowsChoice
+from ..choice import Choice
 from ..kernel import CWriter, Pointer, address, variables_of
 from ..reduction_passes import Accumulator, FullReduction, PassPlan
 from ..runtime_args import dynamic_row, dynamic_transposed
@@ -122,7 +122,7 @@ def rows_fields(
     dynamic: Var | None,
     length: Var | None = None,
     private: bool = False,
-) -> tuple[LoopFields, RowsChoice]:
+) -> tuple[LoopFields, Choice]:
     """Fields and choice of the form whose lanes share a row.
 
     Args:
@@ -188,14 +188,16 @@ def rows_fields(
     )
     streamed = loops.lines(True) if loops.streaming_condition else None
     fields = _loop_fields(loops, plan, rows, pointers, loops.lines(False), streamed)
-    choice = RowsChoice(
-        form="inner",
-        width=width,
-        kept=len(plan.cache_buffers),
-        tile=size,
-        group=count if count > 1 else None,
-        sums_beside_rows=len(plan.column_sums) or None,
-        totals=len(plan.full_reductions) or None,
+    choice = Choice(
+        {
+            "form": "inner",
+            "width": width,
+            "kept": len(plan.cache_buffers),
+            "tile": size,
+            "group": count if count > 1 else None,
+            "sums_beside_rows": len(plan.column_sums) or None,
+            "totals": len(plan.full_reductions) or None,
+        }
     )
     return fields, choice
 
@@ -258,7 +260,7 @@ def columns_fields(
     tiles: RowTiles | None,
     dynamic: Var | None,
     run: int = 0,
-) -> tuple[LoopFields, ColumnsChoice]:
+) -> tuple[LoopFields, Choice]:
     """Fields and choice of the form whose lanes are rows.
 
     Args:
@@ -315,13 +317,15 @@ def columns_fields(
         tiles=tiles or RowTiles(),
     )
     fields = _loop_fields(loops, plan, rows, pointers, loops.lines())
-    choice = ColumnsChoice(
-        form="columns",
-        width=width,
-        kept=len(plan.cache_buffers),
-        tile=size,
-        run=run or None,
-        totals=len(plan.full_reductions) or None,
+    choice = Choice(
+        {
+            "form": "columns",
+            "width": width,
+            "kept": len(plan.cache_buffers),
+            "tile": size,
+            "run": run or None,
+            "totals": len(plan.full_reductions) or None,
+        }
     )
     return fields, choice
 

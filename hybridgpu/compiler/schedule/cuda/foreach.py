@@ -18,7 +18,7 @@ from ...cost import seconds, separate_launch_seconds
 from ...ir.graph import Node
 from ...passes.fuse.group import Group
 from ...target import Target
-from ..choice import ForeachChoice
+from ..choice import Choice
 from ..kernel import Kernel, Launch, Pointer, TemplateFields, summary
 from ..traffic import bytes_of, elements_read_by_all
 from .map import THREADS
@@ -198,10 +198,8 @@ def _foreach(kernels: list[Kernel]) -> Kernel:
         headers=tuple(dict.fromkeys(h for k in order for h in k.headers)),
         members=members,
         launch=Launch(THREADS, extent=0, scale=1, per_block=1),
-        choice=ForeachChoice(
-            threads=THREADS,
-            kernels=len(kernels),
-            bodies=len(bodies),
+        choice=Choice(
+            {"threads": THREADS, "kernels": len(kernels), "bodies": len(bodies)},
             why="small kernels that do not depend on each other share one launch",
         ),
         bytes_read=bytes_of(reads),

@@ -19,7 +19,7 @@ from ...ir.graph import Node
 from ...ir.indexing import Expr, Var, linearize, of_var
 from ...size_buckets import MAX_SPLIT_PARTS, next_power_of_two
 from ...target import Target
-from ..choice import MapChoice
+from ..choice import Choice
 from ..index_set_splitting import bit_copies, breakpoints, restrict
 from ..kernel import CWriter, Launch, Pointer, Statement, address
 from ..scalar import Scalar, ScalarProgram
@@ -39,7 +39,7 @@ _MIN_PART_POINTS = 2048  #: points of a kernel's average part
 
 def map_fields(
     program: ScalarProgram, writer: CWriter, pointers: Sequence[Pointer]
-) -> tuple[MapFields, Launch, MapChoice]:
+) -> tuple[MapFields, Launch, Choice]:
     """Fields of the template, the launch, and what was chosen and why."""
     writer.reset_names()
     first = program.vars[0]
@@ -77,12 +77,14 @@ def map_fields(
         bounds=_bounds_macro(program),
         held=writer.target.gpu.resident_threads // THREADS if unroll > 1 else 0,
     )
-    choice = MapChoice(
-        threads=THREADS,
-        tile=tile,
-        vector=vector,
-        parts=len(pieces) if len(pieces) > 1 else None,
-        unroll=unroll if unroll > 1 else None,
+    choice = Choice(
+        {
+            "threads": THREADS,
+            "tile": tile,
+            "vector": vector,
+            "parts": len(pieces) if len(pieces) > 1 else None,
+            "unroll": unroll if unroll > 1 else None,
+        },
         why=why,
     )
     return fields, launch, choice

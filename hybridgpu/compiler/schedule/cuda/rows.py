@@ -11,7 +11,7 @@ from ...ir.graph import Node
 from ...ir.indexing import Expr, Var
 from ...ir.types import tensor_type
 from ...size_buckets import length_bucket, next_power_of_two
-from ..choice import ReductionChoice
+from ..choice import Choice
 from ..in_place import in_place_pairs_reduction
 from ..kernel import CWriter, Kernel
 from ..program_kernel import kernel_of_program
@@ -88,18 +88,20 @@ def schedule_reduction(
     fields, launch = loops.columns_fields() if columns else loops.rows_fields()
     again = _reread_bytes(program, plan, rows)
     full = any(walk.targets for walk in plan.passes)
-    choice = ReductionChoice(
-        form="columns" if columns else "rows",
-        width=prod(v.extent for v in program.reduced),
-        threads=form.threads,
-        team=form.team,
-        vector=vector,
-        steps=form.steps,
-        cluster=form.cluster if form.cluster > 1 else None,
-        merged=form.cluster_reduced if form.cluster_reduced > 1 else None,
-        sums_beside_rows=len(program.column_sums) or None,
-        parts=extents[-1] if program.column_sums else None,
-        read_again=again or None,
+    choice = Choice(
+        {
+            "form": "columns" if columns else "rows",
+            "width": prod(v.extent for v in program.reduced),
+            "threads": form.threads,
+            "team": form.team,
+            "vector": vector,
+            "steps": form.steps,
+            "cluster": form.cluster if form.cluster > 1 else None,
+            "merged": form.cluster_reduced if form.cluster_reduced > 1 else None,
+            "sums_beside_rows": len(program.column_sums) or None,
+            "parts": extents[-1] if program.column_sums else None,
+            "read_again": again or None,
+        },
         why=form.why,
     )
     return kernel_of_program(

@@ -23,7 +23,7 @@ from ...ir.indexing import ZERO, Expr, IndirectIndex, Var, delinearize, lineariz
 from ...passes.reductions.scatter_cost import THREADS, ScatterConfig, ScatterWorkload, choose_config
 from ...primitives import TABLE
 from ...size_buckets import bucket
-from ..choice import ScatterChoice
+from ..choice import Choice
 from ..index_set_splitting import live_scalars
 from ..kernel import CWriter, Launch, Statement, TemplateFields, address, unravel, variables_of
 from ..scalar import Scalar, ScalarProgram, Store
@@ -133,7 +133,7 @@ def scatter_fields(
     fill: str,
     epilogue: Epilogue | None,
     why: str,
-) -> tuple[ScatterFields, Launch, tuple[int, int], ScatterChoice, int]:
+) -> tuple[ScatterFields, Launch, tuple[int, int], Choice, int]:
     """Fields of the template, the launch, its extents, what was chosen and why, and bytes of positions that are read again.
 
     Args:
@@ -201,12 +201,14 @@ def scatter_fields(
     )
     blocks = form.blocks(work)
     scanned = _rescanned_bytes(looked, work, form)
-    choice = ScatterChoice(
-        threads=THREADS,
-        vector=work.vector,
-        rows=form.rows,
-        blocks=blocks,
-        scanned=scanned or None,
+    choice = Choice(
+        {
+            "threads": THREADS,
+            "vector": work.vector,
+            "rows": form.rows,
+            "blocks": blocks,
+            "scanned": scanned or None,
+        },
         why=f"{why}: a block has {form.rows} of {work.rows} rows on chip and looks through "
         f"{form.positions_scanned(work):.0f} positions; {form.seconds * 1e6:.3g} us by the model",
     )

@@ -26,7 +26,7 @@ from ...primitives.views import strip_views
 from ...size_buckets import worth_argument
 from ...target import Target
 from ..blocks import Line
-from ..choice import MatmulChoice
+from ..choice import Choice
 from ..cuda.index_type import index_type
 from ..in_place import in_place_pairs
 from ..index_set_splitting import outer_breakpoint_axis
@@ -135,7 +135,7 @@ class _Product:
     def kernel(
         self,
         fields: TemplateFields,
-        choice: MatmulChoice,
+        choice: Choice,
         extents: tuple[int, ...],
         more_headers: tuple[str, ...] = (),
         **more: Any,
@@ -386,7 +386,7 @@ def _cpu_kernel(p: _Product, target: Target) -> Kernel:
     )
     return p.kernel(
         fields,
-        MatmulChoice(form=form),
+        Choice({"form": form}),
         (batch[0].extent, *([m.extent] if panels else [])) if batch else (n.extent if by_columns else m.extent,),
         chunk_multiple=1 if batch else 8 if by_columns else _chunk_rows(m.extent),
         more_headers=("tile_cpu.h",) if calls.transposes else (),
@@ -432,7 +432,7 @@ def _blocked_kernel(p: _Product) -> Kernel:
     )
     return p.kernel(
         fields,
-        MatmulChoice(form="blocked"),
+        Choice({"form": "blocked"}),
         (batch[0].extent if batch else n.extent if by_columns else m.extent,),
         chunk_multiple=1 if batch else columns_of_tile if by_columns else _BLOCK_ROWS,
         more_headers=("matmul_blocked_cpu.h",),
@@ -581,16 +581,18 @@ def _grid(form: MatmulConfig, batch: list[Var], m: Var, n: Var) -> tuple[tuple[i
     return (outer,), Launch(form.threads, extent=0, scale=rest * down * across, per_block=1)
 
 
-def _choice(form: MatmulConfig) -> MatmulChoice:
+def _choice(form: MatmulConfig) -> Choice:
     """The numbers, and the form in words."""
     patch = f" {form.rows} x {form.columns}" if form.rows else ""
     shape = {"product_element": "an element a thread"}.get(form.name, f"{form.name}{patch}")
-    return MatmulChoice(
-        form=form.name,
-        rows=form.rows,
-        columns=form.columns,
-        threads=form.threads,
-        layers=form.layers,
-        vectors=list(form.vectors),
+    return Choice(
+        {
+            "form": form.name,
+            "rows": form.rows,
+            "columns": form.columns,
+            "threads": form.threads,
+            "layers": form.layers,
+            "vectors": list(form.vectors),
+        },
         why=f"{shape}, about {form.seconds * 1e6:.1f} us",
     )

@@ -27,7 +27,7 @@ from ...devices.gpu import GpuConstants
 from ...ir.graph import Node
 from ...passes.fuse.group import Group
 from ...target import Target
-from ..choice import PersistentChoice
+from ..choice import Choice
 from ..cuda.foreach import MAX_PARAMETERS
 from ..cuda.reduction_fields import ReductionFields
 from ..kernel import Kernel, Launch, Pointer, TemplateFields, summary
@@ -555,14 +555,16 @@ def _persistent_kernel(
             cooperative=not blocks.cluster,
             cluster=blocks.cluster or 1,
         ),
-        choice=PersistentChoice(
-            threads=threads,
-            steps=[p.kernel.kind for p in placed],
-            turns=[p.times for p in placed] if turns else None,
-            barriers=barriers_of(placed),
-            registers=registers_of(placed),
-            cluster=blocks.cluster or None,
-            ahead=ahead.figures or None,
+        choice=Choice(
+            {
+                "threads": threads,
+                "steps": [p.kernel.kind for p in placed],
+                "turns": [p.times for p in placed] if turns else None,
+                "barriers": barriers_of(placed),
+                "registers": registers_of(placed),
+                "cluster": blocks.cluster or None,
+                "ahead": ahead.figures or None,
+            },
             why=f"{why}; {ahead} are fetched while the first phase runs" if ahead.figures else why,
         ),
         bytes_read=bytes_of(elements_read_by_all(kernels)),

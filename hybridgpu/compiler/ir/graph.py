@@ -20,7 +20,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from ...base import MXNetError
 from ...core.dataclass import dataclass, field
@@ -30,7 +30,19 @@ from .dims import Dim
 from .dynamic_constants import DynamicFloat, LastIndex, float_of_extent, reciprocal
 from .types import TensorType, tensor_type
 
-__all__ = ["NO_DERIVATIVE", "RANDOM_STATE", "Builder", "Graph", "Node", "Primitive", "Provenance"]
+__all__ = [
+    "NO_DERIVATIVE",
+    "RANDOM_STATE",
+    "Builder",
+    "Graph",
+    "Node",
+    "Primitive",
+    "Provenance",
+    "closure",
+    "reachable",
+]
+
+T = TypeVar("T")
 
 Params = Mapping[str, Any]
 RANDOM_STATE = "random_state"  #: name of the argument that holds the generator's state
@@ -198,15 +210,18 @@ class Graph:
 
 def reachable(outputs: Iterable[Node], inputs: Iterable[Node] = ()) -> list[Node]:
     """Inputs, then everything that ``outputs`` need, in creation order (which is topological)."""
-    seen: set[Node] = set(inputs)
-    stack = [o for o in outputs if o not in seen]
-    seen.update(stack)
+    return sorted(closure(outputs, lambda n: n.inputs).union(inputs), key=lambda n: n.index)
+
+
+def closure(wanted: Iterable[T], operands: Callable[[T], Iterable[T]]) -> set[T]:
+    """``wanted``, their ``operands``, the operands of these, and so on; without recursion."""
+    found = set(wanted)
+    stack = list(found)
     while stack:
-        for i in stack.pop().inputs:
-            if i not in seen:
-                seen.add(i)
-                stack.append(i)
-    return sorted(seen, key=lambda n: n.index)
+        new = [x for x in operands(stack.pop()) if x not in found]
+        found.update(new)
+        stack += new
+    return found
 
 
 class Builder:

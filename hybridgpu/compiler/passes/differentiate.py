@@ -13,7 +13,7 @@ from math import prod
 
 from ...core.dataclass import dataclass
 from ..devices.cpu import CpuConstants
-from ..ir.graph import NO_DERIVATIVE, RANDOM_STATE, Builder, Graph, Node, Provenance, reachable
+from ..ir.graph import NO_DERIVATIVE, RANDOM_STATE, Builder, Graph, Node, Provenance, closure, reachable
 from ..primitives import TABLE
 from ..primitives.views import strip_views
 from .precision.exact_extrema import EXTREMA, bits_may_change, comparisons, value_source
@@ -235,16 +235,9 @@ def _recomputable_from_arguments(output: Node) -> bool:
 
 def _reach(
     start: Node, following: Callable[[Node], Sequence[Node]], families: Collection[str] = ("elementwise", "view")
-) -> list[Node]:
+) -> set[Node]:
     """What follows ``start`` through nodes of some families, and where that ends."""
-    reached, frontier = {start: None}, [start]
-    while frontier:
-        n = frontier.pop()
-        if n is start or n.prim.family in families:
-            new = [m for m in following(n) if m not in reached]
-            reached.update(dict.fromkeys(new))
-            frontier += new
-    return list(reached)
+    return closure([start], lambda n: following(n) if n is start or n.prim.family in families else ())
 
 
 def _gathers_to_recompute(graph: Graph) -> set[Node]:
@@ -271,11 +264,5 @@ def _long_rows(take: Node) -> bool:
 
 def _read_by_kernels(node: Node, readers: Mapping[Node, Sequence[Node]]) -> bool:
     """True if what reads ``node``, through views, is elementwise or a reduction."""
-    frontier = [node]
-    while frontier:
-        for reader in readers.get(frontier.pop(), ()):
-            if reader.prim.family == "view":
-                frontier.append(reader)
-            elif reader.prim.family not in ("elementwise", "reduce"):
-                return False
-    return True
+    reached = _reach(node, lambda n: readers.get(n, ()), ("view",)) - {node}
+    return all(n.prim.family in ("view", "elementwise", "reduce") for n in reached)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from ...core.dataclass import dataclass
 from ..cost import node_operations, seconds
-from ..ir.graph import Builder, Graph, Node, constant_nodes
+from ..ir.graph import Builder, Graph, Node, closure, constant_nodes
 from ..primitives import TABLE
 from ..primitives.views import RESHAPES, SIMPLE_VIEWS, strip_views
 from ..target import Target
@@ -41,9 +41,9 @@ class Folding:
 
     Attributes:
         prelude: gives what is kept.
-        takes: for each of its inputs the position among those of the whole graph.
-        rest: takes the inputs of the whole graph, then what is kept.
-        kept: for each value that is kept what computes it, why it is kept, and its bytes.
+        prelude_inputs: for each of its inputs the position among those of the whole graph.
+        remainder: takes the inputs of the whole graph, then what is kept.
+        folded_values: for each value that is kept what computes it, why it is kept, and its bytes.
     """
 
     prelude: Graph
@@ -160,13 +160,7 @@ def _why_hoist(use: _FoldCandidate, hoisted: Collection[Node], target: Target) -
 def _partition(graph: Graph, hoisted: dict[Node, str]) -> Folding:
     """The two graphs."""
     values = sorted(hoisted, key=lambda n: n.index)
-    needed: set[Node] = set()
-    stack = list(values)
-    while stack:
-        node = stack.pop()
-        if node not in needed:
-            needed.add(node)
-            stack += node.inputs
+    needed = closure(values, lambda n: n.inputs)
     takes = tuple(k for k, n in enumerate(graph.inputs) if n in needed)
     prelude = Builder(TABLE)
     in_prelude = {graph.inputs[k]: prelude.input(graph.inputs[k].type, graph.inputs[k].params["name"]) for k in takes}
@@ -178,14 +172,7 @@ def _partition(graph: Graph, hoisted: dict[Node, str]) -> Folding:
     new = {n: rest.input(n.type, n.params["name"]) for n in graph.inputs}
     for k, node in enumerate(values):
         new[node] = rest.input(node.type, f"kept{k}")
-    live: set[Node] = set()
-    stack = list(graph.outputs)
-    while stack:
-        node = stack.pop()
-        if node not in live:
-            live.add(node)
-            if node not in hoisted:
-                stack += node.inputs
+    live = closure(graph.outputs, lambda n: () if n in hoisted else n.inputs)
     for node in graph.nodes:
         if node in live and node not in new:
             rest.prov = node.prov

@@ -8,11 +8,11 @@ answer is known, what is not reached disappears, and so does the test.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
-from ..ir.graph import Node
+from ..ir.graph import Node, closure
 from ..ir.indexing import Condition, Expr, IndirectIndex, Var, const, substitute
-from .scalar import Scalar, ScalarProgram, Store, is_combine
+from .scalar import Scalar, ScalarProgram, Store, indirect_positions, is_combine, operands_of
 
 __all__ = ["MAX_CONDITIONS", "bit_copies", "breakpoints", "live_scalars", "outer_breakpoint_axis", "restrict"]
 
@@ -90,26 +90,21 @@ def restrict(
 
 def _needed(program: ScalarProgram, test: Callable[[Condition], Condition], var: Var) -> set[Scalar]:
     """The scalars that are reached where ``test`` gives the conditions: of a choice that is known there one side alone."""
-    needed: set[Scalar] = set()
-    stack = _stored(program.stores)
-    while stack:
-        s = stack.pop()
-        if s in needed:
-            continue
-        needed.add(s)
+
+    def operands(s: Scalar) -> Sequence[Scalar]:
         if s.op == "compute" and s.node is None and var in s.vars:
             chosen = _known_value(s.args[0], test, var)
-            stack += s.args if chosen is None else (s.args[0], s.args[1 if chosen else 2])
-        else:
-            stack += _operands(s)
-    return needed
+            return s.args if chosen is None else (s.args[0], s.args[1 if chosen else 2])
+        return operands_of(s)
+
+    return closure(_stored(program.stores), operands)
 
 
 def _known_value(predicate: Scalar, test: Callable[[Condition], Condition], var: Var) -> bool | None:
     """What a predicate is wherever ``test`` gives the conditions, if it is the same."""
     if predicate.op != "predicate" or var not in predicate.vars:
         return None
-    if any(_indirect_positions(c.expr) for c in predicate.conditions):
+    if any(indirect_positions(c.expr) for c in predicate.conditions):
         return None  # known at run time, to scalars that are not restricted yet
     conditions = _tested(predicate, test)
     if any(c.never for c in conditions):
@@ -173,36 +168,13 @@ def _same_constant(a: Scalar, b: Scalar) -> bool:
 
 def live_scalars(scalars: list[Scalar], stores: list[Store]) -> list[Scalar]:
     """Those of ``scalars`` that a store needs, in their order."""
-    live: set[Scalar] = set()
-    stack = _stored(stores)
-    while stack:
-        s = stack.pop()
-        if s not in live:
-            live.add(s)
-            stack += _operands(s)
+    live = closure(_stored(stores), operands_of)
     return [s for s in scalars if s in live]
 
 
 def _stored(stores: list[Store]) -> list[Scalar]:
     """The values that are stored, and the run-time positions where."""
-    return [t.value for t in stores] + [p for t in stores for p in _indirect_positions(t.offset)]
-
-
-def _operands(s: Scalar) -> list[Scalar]:
-    """The scalars that ``s`` is computed of, or found by."""
-    exprs = [c.expr for c in s.conditions] if s.offset is None else [s.offset, *(c.expr for c in s.conditions)]
-    return [*s.args, *(p for e in exprs for p in _indirect_positions(e))]
-
-
-def _indirect_positions(e: Expr) -> list[Scalar]:
-    """The scalars that hold the run-time positions in ``e``."""
-    positions: list[Scalar] = []
-    for atom, _ in e.terms:
-        if isinstance(atom, IndirectIndex):
-            positions.append(atom.value)
-        elif not isinstance(atom, Var):
-            positions += _indirect_positions(atom.expr)
-    return positions
+    return [t.value for t in stores] + [p for t in stores for p in indirect_positions(t.offset)]
 
 
 def bit_copies(program: ScalarProgram) -> set[Scalar]:

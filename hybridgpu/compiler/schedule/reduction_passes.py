@@ -14,11 +14,12 @@ from math import prod
 
 from ...core.dataclass import dataclass, field
 from ..ir.dims import nominal
-from ..ir.indexing import Expr, IndirectIndex, Quotient, Remainder, Var, of_var
+from ..ir.graph import closure
+from ..ir.indexing import Expr, Var, of_var
 from .kernel import COMBINE, CWriter, Statement
-from .scalar import Reduction, Scalar, ScalarProgram, Store
+from .scalar import Reduction, Scalar, ScalarProgram, Store, operands_of
 
-__all__ = ["Accumulator", "ColumnSum", "FullReduction", "Pass", "PassPlan", "operands_of"]
+__all__ = ["Accumulator", "ColumnSum", "FullReduction", "Pass", "PassPlan"]
 
 _UNROLLED_ROW = 128  #: CPU: elements of a row up to which its walks are two blocks of lanes
 _MIN_CACHED_COST = 6  #: scalar operations that are cheaper to repeat than to keep
@@ -306,24 +307,12 @@ class PassPlan:
 
     def _full_operands(self, wanted: list[Scalar]) -> set[Scalar]:
         """What is computed for every element of a row to have ``wanted``."""
-        operands: set[Scalar] = set()
-        stack = [s for s in wanted if self.is_full(s)]
-        while stack:
-            s = stack.pop()
-            if s not in operands:
-                operands.add(s)
-                stack += [a for a in operands_of(s) if self.is_full(a)]
-        return operands
+        return closure(filter(self.is_full, wanted), lambda s: filter(self.is_full, operands_of(s)))
 
     def _after_order(self) -> list[Scalar]:
         """What is computed behind the last row, in order."""
-        needed: set[Scalar] = set()
-        stack = [s.value for s in self.program.stores if self.is_after_last_row(s)]
-        while stack:
-            s = stack.pop()
-            if s not in needed:
-                needed.add(s)
-                stack += [] if s.op == "reduction" else operands_of(s)
+        stored = [s.value for s in self.program.stores if self.is_after_last_row(s)]
+        needed = closure(stored, lambda s: () if s.op == "reduction" else operands_of(s))
         return [s for s in self.program.scalars if s in needed]
 
     def _result_slots(self, last: int) -> list[tuple[str, Statement]]:
@@ -449,15 +438,6 @@ class PassPlan:
         self.row_values = [entry(s) for s in crossing]
 
 
-def operands_of(s: Scalar) -> list[Scalar]:
-    """What ``s`` is computed from, positions read at run time included."""
-    operands = list(s.args)
-    expressions = [s.offset] if s.offset is not None else []
-    for e in [*expressions, *(c.expr for c in s.conditions)]:
-        operands += _indirect_positions(e)
-    return operands
-
-
 def _is_increasing(e: Expr, variables: list[Var]) -> bool:
     """True if ``e`` only grows while the variables, outermost first, count up."""
     span = 0
@@ -466,13 +446,3 @@ def _is_increasing(e: Expr, variables: list[Var]) -> bool:
             return False
         span += e.coefficient(v) * (v.extent - 1)
     return e.affine
-
-
-def _indirect_positions(e: Expr) -> list[Scalar]:
-    positions: list[Scalar] = []
-    for atom, _ in e.terms:
-        if isinstance(atom, IndirectIndex):
-            positions.append(atom.value)
-        elif isinstance(atom, (Quotient, Remainder)):
-            positions += _indirect_positions(atom.expr)
-    return positions

@@ -34,7 +34,17 @@ from ..ir.indexing import (
 from ..passes.fuse.group import CONTRACTIONS, Group, reduction_operand_index, scatter_destination, scatter_positions
 from ..passes.materialize import SCATTERS
 
-__all__ = ["Reduction", "Scalar", "ScalarProgram", "Store", "is_combine", "operand_program", "scalar_program"]
+__all__ = [
+    "Reduction",
+    "Scalar",
+    "ScalarProgram",
+    "Store",
+    "indirect_positions",
+    "is_combine",
+    "operand_program",
+    "operands_of",
+    "scalar_program",
+]
 
 
 @dataclass(eq=False)
@@ -60,6 +70,23 @@ class Scalar:
     offset: Expr | None = None
     conditions: tuple[Condition, ...] = ()
     vars: frozenset[Var] = frozenset()
+
+
+def operands_of(s: Scalar) -> list[Scalar]:
+    """What ``s`` is computed from, positions read at run time included."""
+    exprs = [c.expr for c in s.conditions] if s.offset is None else [s.offset, *(c.expr for c in s.conditions)]
+    return [*s.args, *(p for e in exprs for p in indirect_positions(e))]
+
+
+def indirect_positions(e: Expr) -> list[Scalar]:
+    """The scalars that hold the run-time positions in ``e``."""
+    positions: list[Scalar] = []
+    for atom, _ in e.terms:
+        if isinstance(atom, IndirectIndex):
+            positions.append(atom.value)
+        elif not isinstance(atom, Var):
+            positions += indirect_positions(atom.expr)
+    return positions
 
 
 def is_combine(s: Scalar) -> bool:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ....core.dataclass import dataclass
-from ...ir.graph import Builder, Graph, Node
+from ...ir.graph import Builder, Graph, Node, closure
 from ...primitives import TABLE
 from ...primitives.views import SIMPLE_VIEWS, strip_views
 from ..materialize import as_strided, is_fusible
@@ -110,12 +110,5 @@ def is_zero(node: Node) -> bool:
 
 def read_from_memory(node: Node, uses: Uses) -> bool:
     """True if nothing that reads ``node`` is computed by a kernel that could do more with it."""
-    seen, frontier = {node}, [node]
-    while frontier:
-        for reader in uses.get(frontier.pop(), []):
-            if is_fusible(reader):
-                return False
-            if reader.prim.family == "view" and reader not in seen:
-                seen.add(reader)
-                frontier.append(reader)
-    return True
+    readers = closure([node], lambda n: uses.get(n, ()) if n is node or n.prim.family == "view" else ())
+    return not any(is_fusible(n) for n in readers - {node})

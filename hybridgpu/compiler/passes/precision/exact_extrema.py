@@ -9,11 +9,11 @@ such values are written to memory once, and both the reduction and the compariso
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from ....core.dtypes import DType
-from ...ir.graph import Builder, Graph, Node, reachable
+from ...ir.graph import Builder, Graph, Node, closure, reachable
 from ...primitives import TABLE
 from ..recompute_hints import NO_RECOMPUTE
 from ..rewrite import rewrite
@@ -90,15 +90,12 @@ def comparisons(graph: Graph) -> dict[Node, list[Node]]:
 
 def extrema_operands(graph: Graph) -> set[Node]:
     """Operands of the extrema of ``graph``: values, and those with the same bits under another type or shape."""
-    operands: set[Node] = set()
-    frontier = [n.inputs[0] for n in graph.nodes if n.prim.name in EXTREMA]
-    while frontier:
-        node = frontier.pop()
-        if node not in operands:
-            operands.add(node)
-            if node.prim.family == "view" or node.prim.name in _BIT_EXACT or node.prim.name == "cast":
-                frontier += node.inputs
-    return operands
+
+    def alike(node: Node) -> Sequence[Node]:
+        same = node.prim.family == "view" or node.prim.name in _BIT_EXACT or node.prim.name == "cast"
+        return node.inputs if same else ()
+
+    return closure((n.inputs[0] for n in graph.nodes if n.prim.name in EXTREMA), alike)
 
 
 def run(graph: Graph, ctx: PassContext) -> Graph:

@@ -8,17 +8,16 @@ what waits for the sums. How rows are shared out depends on shapes and the GPU a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from math import prod
 
-from ...ir.graph import Node
+from ...ir.graph import Node, closure
 from ...ir.indexing import ZERO, Var, linearize, of_var
 from ...target import Target
 from ..collapse_axes import collapse_axes
 from ..kernel import CWriter, Kernel
-from ..reduction_passes import operands_of
-from ..scalar import Reduction, Scalar, ScalarProgram, Store
+from ..scalar import Reduction, Scalar, ScalarProgram, Store, operands_of
 from .rows import schedule_reduction
 
 __all__ = ["schedule_column_sums"]
@@ -48,7 +47,7 @@ def schedule_column_sums(
 
 def _row_program(program: ScalarProgram, stores: list[Store]) -> ScalarProgram:
     """What the first kernel computes."""
-    needed = _closure([*(s.value for s in stores), *(r.result for r in program.column_sums)], ())
+    needed = closure([*(s.value for s in stores), *(r.result for r in program.column_sums)], operands_of)
     return replace(
         program,
         scalars=[s for s in program.scalars if s in needed],
@@ -69,19 +68,9 @@ def _combine_program(program: ScalarProgram, stores: list[Store], parts: Sequenc
         r.result.args = (load,)
         sums.append(Reduction(r.node, load, r.result, ZERO))
         scalars += [load, r.result]
-    needed = _closure([s.value for s in stores], [r.result for r in sums])
+    known = {r.result for r in sums}
+    needed = closure([s.value for s in stores], lambda s: () if s in known else operands_of(s))
     scalars += [s for s in program.scalars if s in needed and s not in scalars]
     return replace(
         program, scalars=scalars, reductions=sums, stores=stores, vars=[*columns, part], reduced=[part], column_sums=[]
     )
-
-
-def _closure(wanted: Iterable[Scalar], known: Iterable[Scalar]) -> set[Scalar]:
-    """``wanted`` and all that they are computed from, as far as what is ``known``."""
-    closure, stack = set(known), list(wanted)
-    while stack:
-        s = stack.pop()
-        if s not in closure:
-            closure.add(s)
-            stack += operands_of(s)
-    return closure

@@ -11,10 +11,10 @@ from collections.abc import Mapping, Sequence
 
 from ....core.dataclass import dataclass, field
 from ...devices.gpu import GpuConstants
-from ...ir.indexing import ZERO, Expr, IndirectIndex, Quotient, Remainder, Var
+from ...ir.indexing import ZERO, Expr, Var
 from ..kernel import CWriter, Statement, address, variables_of
 from ..reduction_passes import Pass, PassPlan
-from ..scalar import Scalar, ScalarProgram, Store
+from ..scalar import Scalar, ScalarProgram, Store, indirect_positions
 
 __all__ = ["SpanBody", "SpanBuilder", "SpanDivision", "VectorSpan", "choose_vector"]
 
@@ -116,7 +116,8 @@ class SpanBuilder:
         if e is None or e.coefficient(self.var) != 1:
             return False
         row = _without(e, self.var)
-        known = all(self.computed_inside is not None and not v & self.computed_inside for v in _indirect_vars(row))
+        inside = self.computed_inside
+        known = all(inside is not None and not s.vars & inside for s in indirect_positions(row))
         return known and self.var not in row.vars and _is_multiple(row + (self.anchor or ZERO) * -1, self.vector)
 
     def address(self, pointer: str, e: Expr) -> str:
@@ -244,7 +245,7 @@ def choose_vector(program: ScalarProgram, var: Var, unaligned_rows: bool) -> tup
     if even == vector or not unaligned_rows or var.extent < _MIN_PEELED_SPANS * vector:
         return even, None
     anchor = _without(max(main, key=lambda p: p[1].size)[0], var)
-    if _indirect_vars(anchor):  # the head of a row, where its span is found, comes before
+    if indirect_positions(anchor):  # the head of a row, where its span is found, comes before
         return even, None
     if all(_is_multiple(_without(e, var) + anchor * -1, vector) for e, _ in main):
         return vector, anchor
@@ -253,17 +254,6 @@ def choose_vector(program: ScalarProgram, var: Var, unaligned_rows: bool) -> tup
 
 def _without(e: Expr, var: Var) -> Expr:
     return Expr(tuple((a, c) for a, c in e.terms if a is not var), e.const)
-
-
-def _indirect_vars(e: Expr) -> list[frozenset[Var]]:
-    """What each position read at run time in ``e`` depends on."""
-    var_sets: list[frozenset[Var]] = []
-    for atom, _ in e.terms:
-        if isinstance(atom, IndirectIndex):
-            var_sets.append(atom.value.vars)
-        elif isinstance(atom, (Quotient, Remainder)):
-            var_sets += _indirect_vars(atom.expr)
-    return var_sets
 
 
 def _is_multiple(e: Expr, by: int) -> bool:

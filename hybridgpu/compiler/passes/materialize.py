@@ -124,7 +124,7 @@ def run(graph: Graph, ctx: PassContext) -> Graph:
     swaps = ctx.target.device.library_swaps_axes
     b = Builder(TABLE)
     new: dict[Node, Node] = {}
-    dots: set[Node] = set()
+    kernels: set[Node] = set()
     sources: dict[Node, Node] = {}
     for node in graph.inputs:
         new[node] = b.input(node.type, node.params["name"])
@@ -132,49 +132,36 @@ def run(graph: Graph, ctx: PassContext) -> Graph:
         if node in new:
             continue
         b.prov = node.prov
-        inputs = [new[i] for i in node.inputs]
-        if node.prim.name in PRODUCTS:
-            generated = node.prim.name == "dot" and ctx.generates(node)
+        inputs, name = [new[i] for i in node.inputs], node.prim.name
+        selected = name in ("dot", "conv", *SCATTERS)
+        generated = selected and ctx.generates(node)
+        if name in PRODUCTS:
             inputs = [i if readable_without_copy(node, k, i, generated) else _copy(b, i) for k, i in enumerate(inputs)]
             # (few rows: a kernel of blocks reads the right operand along the sum, and copies the left one)
             few = ctx.target.device.loop_nests and bucket(node.shape[-2]) <= _FEW_ROWS
             turned = 2 if not generated or few else 1
             inputs[:turned] = [_transposed_copy(b, i) for i in inputs[:turned]]
-            new[node] = b.reapply(node, inputs)
-            if generated:
-                dots.add(new[node])
-            sources[new[node]] = node
-            continue
-        if node.prim.name == "conv" and ctx.generates(node):
-            copied = ctx.select.copied_planes(node)
-            if copied is not None:
-                pairs = zip(inputs, copied, strict=True)
-                inputs = [_swapped_copy(b, i) if copy else _materialize_source(b, i) for i, copy in pairs]
-            else:
-                inputs = [i if readable_without_copy(node, k, i) else _copy(b, i) for k, i in enumerate(inputs)]
-            new[node] = b.reapply(node, inputs)
-            dots.add(new[node])
-            sources[new[node]] = node
-            continue
-        if node.prim.name in SCATTERS and ctx.generates(node):
-            if (
-                node.prim.name == "scatter_set"
-                and inputs[0].prim.name != "full"
-                and not readable_without_copy(node, 0, inputs[0])
-            ):
-                inputs[0] = _copy(b, inputs[0])
-            new[node] = b.reapply(node, inputs)
-            dots.add(new[node])
-            sources[new[node]] = node
-            continue
+        elif generated and name == "conv" and (copied := ctx.select.copied_planes(node)) is not None:
+            pairs = zip(inputs, copied, strict=True)
+            inputs = [_swapped_copy(b, i) if copy else _materialize_source(b, i) for i, copy in pairs]
+        elif generated and name == "conv":
+            inputs = [i if readable_without_copy(node, k, i) else _copy(b, i) for k, i in enumerate(inputs)]
+        elif generated:
+            table = inputs[0]
+            if name == "scatter_set" and table.prim.name != "full" and not readable_without_copy(node, 0, table):
+                inputs[0] = _copy(b, table)
         # what kernels compute reads views through index expressions; a library needs memory
-        if node.prim.family not in ("view", "leaf") and not is_fusible(node):
+        elif node.prim.family not in ("view", "leaf") and not is_fusible(node):
             inputs = [
                 i if readable_without_copy(node, k, i) else _library_operand(b, node, i, swaps)
                 for k, i in enumerate(inputs)
             ]
         new[node] = b.reapply(node, inputs)
-        if node.prim.name == "conv" or node.prim.name in SCATTERS:
+        if generated:
+            kernels.add(new[node])
+        if generated or name in PRODUCTS:
+            sources[new[node]] = node
+        elif selected:
             sources.setdefault(new[node], node)
     outputs: dict[Node, None] = {}
     copies: dict[Node, int] = {}
@@ -193,7 +180,7 @@ def run(graph: Graph, ctx: PassContext) -> Graph:
         graph,
         finished,
         tuple(o.type for o in graph.outputs),
-        frozenset(d for d in dots if d in nodes),
+        frozenset(kernels & nodes),
         {n: old for n, old in sources.items() if n in nodes},
     )
     ctx.materialized = materialized

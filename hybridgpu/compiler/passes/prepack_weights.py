@@ -21,7 +21,7 @@ from ..devices.cpu import CpuConstants
 from ..ir.graph import Builder, Graph, Node, constant_nodes
 from ..primitives import TABLE
 from .parameter_folding import FOLD_REASON
-from .rewrite import rewrite
+from .rewrite import replace_nodes
 
 if TYPE_CHECKING:
     from ..pass_context import PassContext
@@ -35,21 +35,10 @@ _MIN_ROWS_OF_NARROW = 8  #: of the other operand, at least, beside narrow panels
 
 def run(graph: Graph, ctx: PassContext) -> Graph:
     """``graph`` with packed weights in its products, where the target gains by it."""
-    if not ctx.target.panels:
-        return graph
     constant = constant_nodes(graph, ctx.folded_inputs)
     dots = (n for n in graph.nodes if n.prim.name == "dot")
     chosen = {n: width for n in dots if (width := _panel_columns(n, constant, ctx.target.numeric == "fast"))}
-    if not chosen:
-        return graph
-
-    def rule(b: Builder, node: Node, new: dict[Node, Node]) -> Node | None:
-        if node not in chosen:
-            return None
-        x, weight = node.inputs
-        return _packed_product(b, new[x], new[weight], chosen[node])
-
-    return rewrite(graph, rule)
+    return replace_nodes(graph, chosen, _packed_product)
 
 
 def _panel_columns(dot: Node, constant: Collection[Node], fast: bool) -> int:
@@ -71,8 +60,9 @@ def _panel_columns(dot: Node, constant: Collection[Node], fast: bool) -> int:
     return narrow if fast and rows >= _MIN_ROWS_OF_NARROW and dot.shape[1] % narrow == 0 else 0
 
 
-def _packed_product(b: Builder, x: Node, weight: Node, width: int) -> Node:
-    """``dot(x, weight)``, by panels."""
+def _packed_product(b: Builder, dot: Node, new: dict[Node, Node], width: int) -> Node:
+    """A product by panels of so many columns."""
+    x, weight = (new[i] for i in dot.inputs)
     (rows, depth), columns = x.shape, weight.shape[1]
     count = columns // width
     panels = b.transpose(b.reshape(b.transpose(weight, (1, 0)), (count, width, depth)), (0, 2, 1))

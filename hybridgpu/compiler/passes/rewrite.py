@@ -3,12 +3,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import TypeVar
 
 from ..ir.graph import Builder, Graph, Node
 from ..primitives import TABLE
 
-__all__ = ["rewrite"]
+__all__ = ["replace_nodes", "rewrite"]
+
+P = TypeVar("P")
 
 
 def rewrite(graph: Graph, rule: Callable[[Builder, Node, dict[Node, Node]], Node | None]) -> Graph:
@@ -27,3 +30,12 @@ def rewrite(graph: Graph, rule: Callable[[Builder, Node, dict[Node, Node]], Node
         replacement = rule(b, node, new)
         new[node] = b.reapply(node, [new[i] for i in node.inputs]) if replacement is None else replacement
     return b.finish([new[o] for o in graph.outputs], graph.name)
+
+
+def replace_nodes(
+    graph: Graph, plans: Mapping[Node, P], make: Callable[[Builder, Node, dict[Node, Node], P], Node]
+) -> Graph:
+    """``graph`` with the nodes of ``plans`` replaced by what ``make`` makes of each and its plan; as it is if there are none."""
+    if not plans:
+        return graph
+    return rewrite(graph, lambda b, node, new: make(b, node, new, plans[node]) if node in plans else None)

@@ -18,7 +18,7 @@ from ...ir.graph import Builder, Graph, Node
 from ...primitives import TABLE
 from ...primitives.conv import flip_weight, is_forward
 from ..canonicalize.simplify import simplify
-from ..rewrite import rewrite
+from ..rewrite import replace_nodes
 
 if TYPE_CHECKING:
     from ...pass_context import PassContext
@@ -31,20 +31,11 @@ def run(graph: Graph, ctx: PassContext) -> Graph:
     replacements = {
         n: replacement for n in graph.nodes if (replacement := _match(n)) is not None and not ctx.generates(n)
     }
-    if not replacements:
-        return graph
-
-    def rule(b: Builder, node: Node, new: dict[Node, Node]) -> Node | None:
-        if node not in replacements:
-            return None
-        b.prov = node.prov
-        first, second = (new[i] for i in node.inputs)
-        return replacements[node](b, first, second, node)
-
-    return simplify(rewrite(graph, rule))  # most views cancel each other
+    rewritten = replace_nodes(graph, replacements, lambda b, node, new, make: make(b, node, new))
+    return graph if rewritten is graph else simplify(rewritten)  # most views cancel each other
 
 
-def _match(node: Node) -> Callable[[Builder, Node, Node, Node], Node] | None:
+def _match(node: Node) -> Callable[[Builder, Node, dict[Node, Node]], Node] | None:
     """The rewrite of the node, if it is a gradient of a convolution."""
     if node.prim.name != "conv" or not node.size or not all(i.size for i in node.inputs):
         return None
@@ -57,13 +48,15 @@ def _match(node: Node) -> Callable[[Builder, Node, Node, Node], Node] | None:
     return None if of_weight or max(params["stride"]) > 1 else _data_gradient
 
 
-def _filter_gradient(b: Builder, x: Node, y: Node, conv: Node) -> Node:
+def _filter_gradient(b: Builder, conv: Node, new: dict[Node, Node]) -> Node:
+    x, y = (new[i] for i in conv.inputs)
     swap = (1, 0, *range(2, conv.ndim))
     operand = _merge_groups(b, x, conv.params["groups"])
     return b.transpose(b.apply(TABLE["conv_backward_filter"], (operand, b.transpose(y, swap)), conv.params), swap)
 
 
-def _data_gradient(b: Builder, y: Node, w: Node, conv: Node) -> Node:
+def _data_gradient(b: Builder, conv: Node, new: dict[Node, Node]) -> Node:
+    y, w = (new[i] for i in conv.inputs)
     return b.apply(TABLE["conv_backward_data"], (y, _unflipped(b, w, conv.params["groups"])), conv.params)
 
 

@@ -25,7 +25,7 @@ from ...primitives.conv import is_forward
 from ...primitives.views import RESHAPES, strip_views
 from ...target import Target
 from ..materialize import is_fusible
-from ..rewrite import rewrite
+from ..rewrite import replace_nodes
 from .gemm_epilogues import Uses, broadcast_source, is_zero, read_from_memory, sole_reader
 
 if TYPE_CHECKING:
@@ -51,8 +51,6 @@ class _Epilogue:
 
 def run(graph: Graph, ctx: PassContext) -> Graph:
     """``graph`` with ``conv_bias_act`` in place of convolutions and what follows them, where the target gains by it."""
-    if not ctx.target.library_convolutions:
-        return graph
     convs = [n for n in graph.nodes if n.prim.name == "conv" and not ctx.generates(n)]  # a kernel takes any epilogue
     if not convs:
         return graph
@@ -63,14 +61,10 @@ def run(graph: Graph, ctx: PassContext) -> Graph:
         match = _match(conv, uses, outputs, ctx.target.numeric == "fast", ctx.generates, constants)
         if not isinstance(match, str):
             epilogues[match[0]] = match[1]
-
-    def rule(b: Builder, node: Node, new: dict[Node, Node]) -> Node | None:
-        return _build(b, epilogues[node], new) if node in epilogues else None
-
-    return rewrite(graph, rule) if epilogues else graph
+    return replace_nodes(graph, epilogues, _build)
 
 
-def _build(b: Builder, epilogue: _Epilogue, new: dict[Node, Node]) -> Node:
+def _build(b: Builder, node: Node, new: dict[Node, Node], epilogue: _Epilogue) -> Node:
     conv, residual = epilogue.conv, epilogue.residual
     b.prov = conv.prov
     x, w = (new[i] for i in conv.inputs)

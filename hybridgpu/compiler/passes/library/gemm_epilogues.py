@@ -15,7 +15,7 @@ from ...ir.graph import Builder, Graph, Node, closure
 from ...primitives import TABLE
 from ...primitives.views import SIMPLE_VIEWS, strip_views
 from ..materialize import as_strided, is_fusible
-from ..rewrite import rewrite
+from ..rewrite import replace_nodes
 
 if TYPE_CHECKING:
     from ...pass_context import PassContext
@@ -36,8 +36,6 @@ class _Epilogue:
 
 def run(graph: Graph, ctx: PassContext) -> Graph:
     """``graph`` with ``gemm_bias`` in place of products and what follows them, where the target gains by it."""
-    if not ctx.target.library_epilogues:
-        return graph
     uses = graph.uses()
     outputs = frozenset(graph.outputs)
     epilogues: dict[Node, _Epilogue] = {}
@@ -46,20 +44,15 @@ def run(graph: Graph, ctx: PassContext) -> Graph:
             match = _match(node, uses, outputs, ctx.target.numeric == "fast")
             if match is not None:
                 epilogues[match[0]] = match[1]
-    if not epilogues:
-        return graph
+    return replace_nodes(graph, epilogues, _build)
 
-    def rule(b: Builder, node: Node, new: dict[Node, Node]) -> Node | None:
-        epilogue = epilogues.get(node)
-        if epilogue is None:
-            return None
-        b.prov = epilogue.dot.prov
-        x, w = (new[i] for i in epilogue.dot.inputs)
-        bias = b.reshape(new[epilogue.bias], epilogue.dot.shape[-1:])
-        gemm = b.apply(TABLE["gemm_bias"], (x, w, bias), {"relu": epilogue.relu})
-        return b.reshape(gemm, node.shape)
 
-    return rewrite(graph, rule)
+def _build(b: Builder, node: Node, new: dict[Node, Node], epilogue: _Epilogue) -> Node:
+    b.prov = epilogue.dot.prov
+    x, w = (new[i] for i in epilogue.dot.inputs)
+    bias = b.reshape(new[epilogue.bias], epilogue.dot.shape[-1:])
+    gemm = b.apply(TABLE["gemm_bias"], (x, w, bias), {"relu": epilogue.relu})
+    return b.reshape(gemm, node.shape)
 
 
 def _match(dot: Node, uses: Uses, outputs: frozenset[Node], fast: bool) -> tuple[Node, _Epilogue] | None:

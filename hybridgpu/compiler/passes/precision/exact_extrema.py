@@ -16,7 +16,7 @@ from ....core.dtypes import DType
 from ...ir.graph import Builder, Graph, Node, closure, reachable
 from ...primitives import TABLE
 from ..recompute_hints import NO_RECOMPUTE
-from ..rewrite import rewrite
+from ..rewrite import replace_nodes
 
 if TYPE_CHECKING:
     from ...pass_context import PassContext
@@ -100,22 +100,11 @@ def extrema_operands(graph: Graph) -> set[Node]:
 
 def run(graph: Graph, ctx: PassContext) -> Graph:
     """``graph`` with values that are compared with their own extremum in memory, where their bits might else differ."""
-    if all(n.prim.name not in EXTREMA for n in graph.nodes):
-        return graph
     pairs, change = comparisons(graph), bits_may_change(ctx.target.numeric == "strict")
-    operands = set()
-    for node in graph.nodes:
-        if node.prim.name in EXTREMA and node in pairs:
-            operand = value_source(node.inputs[0])
-            if operand in pairs[node] and change(operand):
-                operands.add(operand)
-    if not operands:
-        return graph
+    extrema = [(n, value_source(n.inputs[0])) for n in graph.nodes if n.prim.name in EXTREMA and n in pairs]
+    stored = {operand: "own-extremum" for n, operand in extrema if operand in pairs[n] and change(operand)}
+    return replace_nodes(graph, stored, _in_memory)
 
-    def rule(b: Builder, node: Node, new: dict[Node, Node]) -> Node | None:
-        if node not in operands:
-            return None
-        value = b.reapply(node, [new[i] for i in node.inputs])
-        return b.apply(TABLE["copy"], (value,), {NO_RECOMPUTE: "own-extremum"})
 
-    return rewrite(graph, rule)
+def _in_memory(b: Builder, node: Node, new: dict[Node, Node], why: str) -> Node:
+    return b.apply(TABLE["copy"], (b.reapply(node, [new[i] for i in node.inputs]),), {NO_RECOMPUTE: why})

@@ -21,7 +21,7 @@ from math import prod
 from ....core.dataclass import dataclass
 from ...ir.graph import Builder, Graph, Node
 from ...target import Target
-from ..rewrite import rewrite
+from ..rewrite import replace_nodes
 from .reduction_splitting import Split
 
 __all__ = ["Chunks", "Monoid", "Reductions", "split_axis", "split_reductions_of"]
@@ -105,13 +105,9 @@ def split_reductions_of(monoid: Monoid, graph: Graph, target: Target) -> Graph:
         split = plans[first][2] if first in plans else monoid.choose(match, uses, target)
         if split is not None:
             plans |= {n: (k, match, split) for k, n in enumerate(match.results)}
-    if not plans:
-        return graph
 
-    def rule(b: Builder, node: Node, new: dict[Node, Node]) -> Node | None:
-        if node not in plans:
-            return None
-        which, match, split = plans[node]
+    def split_one(b: Builder, node: Node, new: dict[Node, Node], plan: tuple[int, Reductions, Split]) -> Node:
+        which, match, split = plan
         first, axes = match.results[0], node.params["axes"]
         x = new[first.inputs[0]]
         x = x if first.prim.name.startswith("arg") else b.cast(x, first.dtype)
@@ -120,7 +116,7 @@ def split_reductions_of(monoid: Monoid, graph: Graph, target: Target) -> Graph:
         given = match.given if node is match.results[-1] else ()
         return monoid.combine[which](chunks, node, *(new[n] for n in given))
 
-    return rewrite(graph, rule)
+    return replace_nodes(graph, plans, split_one)
 
 
 def split_axis(

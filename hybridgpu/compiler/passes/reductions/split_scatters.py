@@ -16,7 +16,7 @@ from ....core.dtypes import f32
 from ... import cost
 from ...ir.graph import Builder, Graph, Node
 from ...target import Target
-from ..rewrite import rewrite
+from ..rewrite import replace_nodes
 from .monoid import split_axis
 from .reduction_splitting import Split, choose_split
 from .scatter_cost import choose_config, scatter_workload
@@ -38,13 +38,7 @@ def run(graph: Graph, ctx: PassContext) -> Graph:
         for n in graph.nodes
         if n.prim.name in ("scatter_add", "scatter_along") and (p := _profitable_split(n, ctx.target))
     }
-    if not plans:
-        return graph
-
-    def rule(b: Builder, node: Node, new: dict[Node, Node]) -> Node | None:
-        return _split(b, node, new[node.inputs[0]], new[node.inputs[1]], plans[node]) if node in plans else None
-
-    return rewrite(graph, rule)
+    return replace_nodes(graph, plans, _split)
 
 
 def _axes(node: Node) -> tuple[int, ...]:
@@ -77,7 +71,8 @@ def _split_count(node: Node, split: Split) -> int:
     return prod(node.inputs[0].shape[a] for a in split.whole_axes) * split.count
 
 
-def _split(b: Builder, node: Node, updates: Node, at: Node, split: Split) -> Node:
+def _split(b: Builder, node: Node, new: dict[Node, Node], split: Split) -> Node:
+    updates, at = (new[i] for i in node.inputs)
     axes, axis = _axes(node), node.params["axis"]
     count = _split_count(node, split)
     wide = node.dtype.is_half

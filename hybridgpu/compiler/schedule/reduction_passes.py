@@ -19,7 +19,7 @@ from ..ir.indexing import Expr, Var, of_var
 from .kernel import COMBINE, CWriter, Statement
 from .scalar import Reduction, Scalar, ScalarProgram, Store, operands_of
 
-__all__ = ["Accumulator", "ColumnSum", "FullReduction", "Pass", "PassPlan"]
+__all__ = ["Accumulator", "Pass", "PassPlan"]
 
 _UNROLLED_ROW = 128  #: CPU: elements of a row up to which its walks are two blocks of lanes
 _MIN_CACHED_COST = 6  #: scalar operations that are cheaper to repeat than to keep
@@ -27,18 +27,18 @@ _MIN_CACHED_COST = 6  #: scalar operations that are cheaper to repeat than to ke
 
 @dataclass(frozen=True)
 class Accumulator:
-    """One reduction in a template.
+    """One reduction in a template: of a row, of each element of all rows, or of a value of each row.
 
     Attributes:
-        name: the variable that holds its state.
+        name: the variable (or array) that holds its state.
         combine, type: the combiner of ``reduce.h`` and the type it works on.
-        operand: the value taken in at every element.
+        operand: the value taken in at every element (or of every row).
+        result, result_type: the reduced value.
         position, step: for argmax and argmin, the element's position and how far apart neighbours
             along the last reduced axis are; else empty and 0.
         origin: the position of element ``at`` of the last reduced axis; else empty.
         first: the position of the first element that a walk reaches.
         increasing: True if positions only grow on the way.
-        result, result_type: the reduced value.
         variables: loop variables in the position.
     """
 
@@ -46,50 +46,22 @@ class Accumulator:
     combine: str
     type: str
     operand: str
-    position: str
-    step: int
-    origin: str
-    first: int
-    increasing: bool
     result: str
     result_type: str
+    position: str = ""
+    step: int = 0
+    origin: str = ""
+    first: int = 0
+    increasing: bool = False
     variables: frozenset[str] = frozenset()
 
-
-@dataclass(frozen=True)
-class ColumnSum:
-    """One sum over all rows in a template: for each element of a row, ``operand`` of every row is added up.
-
-    Attributes:
-        name: the array of its states.
-        type: what it is added up in.
-        operand: the value taken in at every element.
-        result: the sum.
-    """
-
-    name: str
-    type: str
-    operand: str
-    result: str
-
-
-@dataclass(frozen=True)
-class FullReduction:
-    """One reduction over all rows of a value of each in a template.
-
-    Attributes:
-        name: the variable that holds its state.
-        combine, type: the combiner of ``reduce.h`` and the type it works on.
-        operand: the value of a row.
-        result, result_type: the reduced value.
-    """
-
-    name: str
-    combine: str
-    type: str
-    operand: str
-    result: str
-    result_type: str
+    @staticmethod
+    def of(name: str, r: Reduction, writer: CWriter) -> Accumulator:
+        """That of a reduction, whose position does not count."""
+        operand, result = writer.names[r.operand], writer.names[r.result]
+        return Accumulator(
+            name, COMBINE[r.node.prim.name], r.operand.dtype.compute, operand, result, r.result.dtype.compute
+        )
 
 
 @dataclass
@@ -121,7 +93,7 @@ class Pass:
     cache_writes: list[Statement] = field(default_factory=list)
     stores: list[Statement] = field(default_factory=list)
     accumulators: list[Accumulator] = field(default_factory=list)
-    sums: list[ColumnSum] = field(default_factory=list)
+    sums: list[Accumulator] = field(default_factory=list)
     cost: int = 0
     lanes: dict[str, tuple[str, str]] = field(default_factory=dict)
     separate_blocks: bool = False
@@ -185,21 +157,8 @@ class PassPlan:
             for k, s in enumerate(program.stores)
             if not self.is_after_last_row(s) and not self.is_full_store(s.value, s.offset.vars)
         ]
-        self.column_sums = [
-            ColumnSum(f"s{k}", r.operand.dtype.compute, writer.names[r.operand], writer.names[r.result])
-            for k, r in enumerate(program.column_sums)
-        ]
-        self.full_reductions = [
-            FullReduction(
-                f"total{k}",
-                COMBINE[r.node.prim.name],
-                r.operand.dtype.compute,
-                writer.names[r.operand],
-                writer.names[r.result],
-                r.result.dtype.compute,
-            )
-            for k, r in enumerate(program.full_reductions)
-        ]
+        self.column_sums = [Accumulator.of(f"s{k}", r, writer) for k, r in enumerate(program.column_sums)]
+        self.full_reductions = [Accumulator.of(f"total{k}", r, writer) for k, r in enumerate(program.full_reductions)]
         self._build()
         self.after = [st for s in self._after_order() if (st := writer.statement(s))]
         self.after_stores = [
@@ -388,26 +347,20 @@ class PassPlan:
         return total
 
     def _accumulator(self, r: Reduction) -> Accumulator:
-        name = r.node.prim.name
-        is_arg = name in ("argmax", "argmin")
+        accumulator = Accumulator.of(f"a{self.program.reductions.index(r)}", r, self.writer)
+        if r.node.prim.name not in ("argmax", "argmin"):
+            return accumulator
         last = self.program.reduced[-1]
-        step = r.position.coefficient(last) if is_arg else 0
+        step = r.position.coefficient(last)
         origin = r.position + of_var(last) * -step + of_var(Var("at", last.extent)) * step
-        position = self.writer.expr(r.position) if is_arg else ""
-        variables = self.writer.variables() if is_arg else frozenset[str]()
-        return Accumulator(
-            f"a{self.program.reductions.index(r)}",
-            COMBINE[name],
-            r.operand.dtype.compute,
-            self.writer.names[r.operand],
-            position,
-            step,
-            self.writer.expr(origin) if is_arg else "",
-            r.position.const if is_arg else 0,
-            is_arg and _is_increasing(r.position, self.program.reduced),
-            self.writer.names[r.result],
-            r.result.dtype.compute,
-            variables,
+        return replace(
+            accumulator,
+            position=self.writer.expr(r.position),
+            variables=self.writer.variables(),
+            step=step,
+            origin=self.writer.expr(origin),
+            first=r.position.const,
+            increasing=_is_increasing(r.position, self.program.reduced),
         )
 
     def _connect_row_values(self, rows: list[list[Scalar]], walks: list[list[Scalar]]) -> None:

@@ -15,7 +15,7 @@ from math import prod
 from ....core.dataclass import dataclass
 from ...ir.indexing import Index, Var
 from ...passes.fuse.conv_pool import lanes_per_window
-from ..kernel import COMBINE, CWriter, Statement, unravel
+from ..kernel import CWriter, Statement, unravel
 from ..reduction_passes import Accumulator
 from ..scalar import ScalarProgram
 
@@ -91,22 +91,7 @@ def pooling_epilogue(program: ScalarProgram, index: Index, writer: CWriter) -> t
             before=before,
             each=each,
             element_stores=element_stores,
-            accumulators=[
-                Accumulator(
-                    name=f"a{k}",
-                    combine=COMBINE[r.node.prim.name],
-                    type=r.operand.dtype.compute,
-                    operand=writer.names[r.operand],
-                    position="",
-                    step=0,
-                    origin="",
-                    first=0,
-                    increasing=False,
-                    result=writer.names[r.result],
-                    result_type=r.result.dtype.compute,
-                )
-                for k, r in enumerate(program.reductions)
-            ],
+            accumulators=[Accumulator.of(f"a{k}", r, writer) for k, r in enumerate(program.reductions)],
             after=after,
             stores=stores,
         ),

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from ....core.dataclass import dataclass, field
 from ..blocks import Block, Line, for_head, texts
 from ..kernel import Statement
-from ..reduction_passes import FullReduction, Pass, PassPlan
+from ..reduction_passes import Accumulator, Pass, PassPlan
 from .loop_nests import ChunkStates
 
 __all__ = ["PARTIAL_SUM_TERMS", "ColumnLoops", "RowLoops", "RowTiles", "TileCopy"]
@@ -88,7 +88,7 @@ class ReductionLoops:
     tile_size: int
     count: str
     part: int
-    totals: list[tuple[FullReduction, str]]
+    totals: list[tuple[Accumulator, str]]
 
     def walks(self) -> tuple[list[Pass], Pass]:
         """The walks over a row, and what follows the last one."""

@@ -15,7 +15,7 @@ from ...size_buckets import MIN_LANE_ROWS, bucket, next_power_of_two
 from ..blocks import Line
 from ..choice import Choice
 from ..kernel import CWriter, Pointer, address, variables_of
-from ..reduction_passes import Accumulator, FullReduction, PassPlan
+from ..reduction_passes import Accumulator, PassPlan
 from ..runtime_args import dynamic_row, dynamic_transposed
 from ..scalar import Scalar, ScalarProgram, Store
 from .chunks import CHUNK_ROWS
@@ -202,7 +202,7 @@ def rows_fields(
     return fields, choice
 
 
-def _full_reduction_states(plan: PassPlan, lanes: int) -> list[tuple[FullReduction, str]]:
+def _full_reduction_states(plan: PassPlan, lanes: int) -> list[tuple[Accumulator, str]]:
     """What is reduced over all rows, and the type of so many states of it side by side."""
     return [(t, f"hg::Lanes<hg::{t.combine}<{t.type}>, {t.type}, {lanes}>") for t in plan.full_reductions]
 

@@ -251,7 +251,7 @@ def vector_body(
     def pack(name: str, type: str, pointer: str, offset: Expr) -> VectorAccess:
         writer.renamed = {inner: base}
         writer.printed.clear()
-        access = VectorAccess(name, type, pointer, writer.address_text(offset), writer.variables())
+        access = VectorAccess(name, type, address(pointer, writer.address_text(offset)), writer.variables())
         writer.renamed = {}
         return access
 
@@ -301,14 +301,14 @@ def _linear_body(program: ScalarProgram, writer: CWriter) -> PartBody:
     for s in program.scalars:
         if s.op == "load" and s.node and not s.conditions and s.offset == position:
             name = f"p{len(body.loads)}"
-            body.loads.append(VectorAccess(name, s.node.dtype.storage, writer.pointers[s.node], "e"))
+            body.loads.append(VectorAccess(name, s.node.dtype.storage, f"{writer.pointers[s.node]} + e"))
             body.each.append(Statement(writer.c_type(s), writer.names[s], writer.as_stored(s, f"{name}.v[j]")))
             continue
         statement = writer.statement(s)
         if statement:
             (body.each if s.vars else body.once).append(statement)
     for k, store in enumerate(program.stores):
-        body.stores.append(VectorAccess(f"q{k}", store.node.dtype.storage, f"y{k}", "e"))
+        body.stores.append(VectorAccess(f"q{k}", store.node.dtype.storage, f"y{k} + e"))
         body.each.append(Statement("", writer.as_stored(store.value, f"q{k}.v[j]"), writer.names[store.value]))
     return body
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from ....core.dataclass import dataclass, field
-from ..kernel import Statement, TemplateFields, address, variables_of
+from ..kernel import Statement, TemplateFields, variables_of
 
 __all__ = ["LinearPart", "MapFields", "PartBody", "RowPart", "SharedTile", "TiledPart", "VectorAccess"]
 
@@ -15,17 +15,12 @@ _MAX_SHARED_ELEMENT = 8  #: bytes of an element in shared memory, at most
 
 @dataclass(frozen=True)
 class VectorAccess:
-    """Neighbouring elements that travel in one access."""
+    """Neighbouring elements that travel in one access: a variable of the text, its element type, and where they lie."""
 
     name: str
     type: str
-    pointer: str
-    offset: str
-    variables: frozenset[str] = frozenset()  #: loop variables in the offset
-
-    @property
-    def address(self) -> str:
-        return address(self.pointer, self.offset)
+    address: str
+    variables: frozenset[str] = frozenset()  #: loop variables in the address
 
 
 @dataclass

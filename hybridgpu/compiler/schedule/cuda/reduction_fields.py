@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 from ....core.dataclass import dataclass, field
 from ..blocks import Line
 from ..kernel import Statement, TemplateFields
-from ..reduction_passes import Accumulator, ColumnSum
+from ..reduction_passes import Accumulator
 
 __all__ = ["CachedValue", "ColumnsFields", "PassFields", "ReductionFields", "RowsFields", "RowsWithSumsFields"]
 
@@ -87,7 +87,7 @@ class ReductionFields(TemplateFields):
     reuses_states: bool
     cluster_states: list[Accumulator] = field(default_factory=list)
     cluster_shape: str = ""
-    sums: list[tuple[ColumnSum, str]] = field(default_factory=list)
+    sums: list[tuple[Accumulator, str]] = field(default_factory=list)
     sums_shape: str = ""
     cluster_reduced: int = 1
 

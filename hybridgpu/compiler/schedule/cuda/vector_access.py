@@ -15,22 +15,13 @@ from ...ir.indexing import ZERO, Expr, Var
 from ..kernel import CWriter, Statement, address, variables_of
 from ..reduction_passes import Pass, PassPlan
 from ..scalar import Scalar, ScalarProgram, Store, indirect_positions
+from .map_fields import VectorAccess
 
-__all__ = ["SpanBody", "SpanBuilder", "SpanDivision", "VectorSpan", "choose_vector"]
+__all__ = ["SpanBody", "SpanBuilder", "SpanDivision", "choose_vector"]
 
 _MAX_ACCESS_BYTES = GpuConstants.access_bytes  #: bytes of the widest access
 _MAX_SPAN_BYTES = 2 * GpuConstants.access_bytes  #: most bytes of a span of the widest array
 _MIN_PEELED_SPANS = 16  #: spans that a row must have before its ragged ends are taken apart
-
-
-@dataclass(frozen=True)
-class VectorSpan:
-    """``vector`` neighbours that travel together: a variable of the text, its element type, and where they lie (by which variables)."""
-
-    name: str
-    type: str
-    address: str
-    variables: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -59,12 +50,12 @@ class SpanBody:
         divisions: spans that are divided before they are written.
     """
 
-    reads: list[VectorSpan] = field(default_factory=list)
-    cache_reads: list[VectorSpan] = field(default_factory=list)
+    reads: list[VectorAccess] = field(default_factory=list)
+    cache_reads: list[VectorAccess] = field(default_factory=list)
     each: list[Statement] = field(default_factory=list)
     scalar_stores: list[Statement] = field(default_factory=list)
-    writes: list[VectorSpan] = field(default_factory=list)
-    cache_writes: list[VectorSpan] = field(default_factory=list)
+    writes: list[VectorAccess] = field(default_factory=list)
+    cache_writes: list[VectorAccess] = field(default_factory=list)
     divisions: list[SpanDivision] = field(default_factory=list)
 
     @property
@@ -139,7 +130,7 @@ class SpanBuilder:
         name = f"p{len(block.reads)}"
         self.writer.printed.clear()
         place = self.address(self.writer.pointers[s.node], s.offset)
-        block.reads.append(VectorSpan(name, s.node.dtype.storage, place, self.writer.variables()))
+        block.reads.append(VectorAccess(name, s.node.dtype.storage, place, self.writer.variables()))
         return Statement(s.dtype.compute, self.writer.names[s], f"{name}.v[j]")
 
     def store(self, number: int, store: Store, block: SpanBody) -> None:
@@ -151,7 +142,7 @@ class SpanBuilder:
             return
         name = f"q{number}"
         place = self.address(f"y{number}", store.offset)
-        block.writes.append(VectorSpan(name, store.node.dtype.storage, place, self.writer.variables()))
+        block.writes.append(VectorAccess(name, store.node.dtype.storage, place, self.writer.variables()))
         if store.value in self.divisions:
             quotient, by = self.divisions[store.value]
             value, divisor = (self.writer.names[a] for a in quotient.args)
@@ -190,7 +181,9 @@ class SpanBuilder:
                 if places[s] == "registers":
                     text = f"{cache}[{slot}]"
                 else:
-                    block.cache_reads.append(VectorSpan(f"h_{cache}", cached_type(s), f"{places[s]} + step * {stride}"))
+                    block.cache_reads.append(
+                        VectorAccess(f"h_{cache}", cached_type(s), f"{places[s]} + step * {stride}")
+                    )
                     text = f"h_{cache}.v[j]"
                 block.each.append(Statement(s.dtype.compute, name, text))
                 continue
@@ -205,7 +198,7 @@ class SpanBuilder:
             if places[s] == "registers":
                 block.each.append(Statement("", f"{cache}[{slot}]", self.writer.names[s]))
             else:
-                block.cache_writes.append(VectorSpan(f"w_{cache}", cached_type(s), f"{places[s]} + step * {stride}"))
+                block.cache_writes.append(VectorAccess(f"w_{cache}", cached_type(s), f"{places[s]} + step * {stride}"))
                 block.each.append(Statement("", f"w_{cache}.v[j]", self.writer.names[s]))
         for number in walk.targets:
             self.store(number, plan.program.stores[number], block)

@@ -8,6 +8,7 @@ merged. A chain of elementwise operators over any shape ends as a single loop.
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from math import prod
 
 from ..ir.dims import nominal
@@ -17,12 +18,12 @@ from ..size_buckets import MIN_SPLIT_EXTENT
 from .index_set_splitting import MAX_CONDITIONS
 from .scalar import Scalar, ScalarProgram
 
-__all__ = ["can_collapse", "collapse_axes"]
+__all__ = ["can_collapse", "collapse_axes", "split_at_quotients"]
 
 
 def collapse_axes(program: ScalarProgram, reorder: bool = True) -> None:
     """Split, order (if ``reorder``) and merge the variables of ``program`` (in place)."""
-    _split(program)
+    split_at_quotients(program, [program.vars, program.reduced])
     rows = [v for v in program.vars if v not in program.reduced]
     rows = _ordered(program, rows) if reorder else rows
     reduced = _ordered(program, program.reduced)
@@ -36,34 +37,25 @@ def collapse_axes(program: ScalarProgram, reorder: bool = True) -> None:
     program.reduced = [table[v] for v in reduced]
 
 
-def _split(program: ScalarProgram) -> None:
+def split_at_quotients(program: ScalarProgram, lists: Sequence[list[Var]]) -> None:
+    """Split the variables in ``lists`` where quotients and remainders take them apart (in place)."""
     for _ in range(16):
-        at = None
-        for e in program.expressions():
-            at = _find_split(e)
-            if at:
-                break
+        mine = {v for variables in lists for v in variables}
+        at = next((split for e in program.expressions() if (split := _find_split(e, mine))), None)
         if not at:
             return
         var, by = at
         outer, inner = Var(f"{var.name}o", var.extent // by), Var(f"{var.name}i", by)
-        for names in (program.vars, program.reduced):
-            if var in names:
-                place = names.index(var)
-                names[place : place + 1] = [outer, inner]
+        for variables in lists:
+            if var in variables:
+                place = variables.index(var)
+                variables[place : place + 1] = [outer, inner]
         program.replace({var: of_var(outer) * by + of_var(inner)})
 
 
-def _find_split(e: Expr) -> tuple[Var, int] | None:
-    split = split_point(e)
-    if split:
-        return split
-    for atom, _ in e.terms:
-        if isinstance(atom, (Quotient, Remainder)):
-            split = _find_split(atom.expr)
-            if split:
-                return split
-    return None
+def _find_split(e: Expr, among: Collection[Var]) -> tuple[Var, int] | None:
+    inside = (atom.expr for atom, _ in e.terms if isinstance(atom, (Quotient, Remainder)))
+    return split_point(e, among) or next(filter(None, (_find_split(x, among) for x in inside)), None)
 
 
 def _ordered(program: ScalarProgram, variables: list[Var]) -> list[Var]:

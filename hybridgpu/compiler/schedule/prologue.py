@@ -14,10 +14,10 @@ from ...core.dataclass import dataclass
 from ..devices.cpu import CpuConstants
 from ..devices.gpu import GpuConstants
 from ..ir.graph import Node
-from ..ir.indexing import Expr, Quotient, Remainder, Var, divide, modulo, of_var
+from ..ir.indexing import Var, divide, modulo, of_var
 from ..passes.fuse.group import Group
 from .blocks import Block, Line, for_head, texts
-from .collapse_axes import can_collapse
+from .collapse_axes import can_collapse, split_at_quotients
 from .cpu.loop_nests import blocks, build_loops, has_transposes
 from .index_set_splitting import bit_copies
 from .kernel import CWriter, Statement, address, headers, variables_of
@@ -120,31 +120,8 @@ def _largest_strided(program: ScalarProgram, inner: Var) -> Node | None:
 def _split_var(program: ScalarProgram, var: Var) -> list[Var]:
     """``var`` in as many variables as positions that hold quotients and remainders of it want; outermost first."""
     variables = [var]
-    for _ in range(8):
-        at = next((split for e in program.expressions() if (split := _find_divisor(e, variables))), None)
-        if at is None:
-            break
-        old, by = at
-        new = [Var(f"{old.name}o", old.extent // by), Var(f"{old.name}i", by)]
-        place = variables.index(old)
-        variables[place : place + 1] = new
-        program.replace({old: of_var(new[0]) * by + of_var(new[1])})
+    split_at_quotients(program, [variables])
     return variables
-
-
-def _find_divisor(e: Expr, variables: list[Var]) -> tuple[Var, int] | None:
-    """A variable and a divisor of its extent, if ``e`` holds a quotient or remainder of it by that."""
-    for atom, _ in e.terms:
-        if not isinstance(atom, (Quotient, Remainder)):
-            continue
-        if len(atom.expr.terms) == 1 and atom.expr.const == 0:
-            v, c = atom.expr.terms[0]
-            if v in variables and c == 1 and v.extent % atom.by == 0 and atom.by < v.extent:
-                return v, atom.by
-        split = _find_divisor(atom.expr, variables)
-        if split:
-            return split
-    return None
 
 
 # -- the host

@@ -8,7 +8,7 @@ variables. A member whose index uses no reduced variable is computed once a row.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from math import prod
 
 from ....core.dataclass import dataclass, field
@@ -281,12 +281,14 @@ class Group:
         return None
 
 
-def split_point(offset: Expr) -> tuple[Var, int] | None:
-    """A variable and the divisor of its extent at which a quotient or remainder splits it."""
+def split_point(offset: Expr, among: Collection[Var] | None = None) -> tuple[Var, int] | None:
+    """A variable (``among`` those, if given) and the divisor of its extent at which a quotient or remainder splits it."""
     for atom, _ in offset.terms:
         if isinstance(atom, (Quotient, Remainder)) and atom.expr.const == 0 and len(atom.expr.terms) == 1:
             inner, c = atom.expr.terms[0]
-            if isinstance(inner, Var) and c == 1 and inner.extent % atom.by == 0 and atom.by < inner.extent:
+            if not isinstance(inner, Var) or (among is not None and inner not in among):
+                continue
+            if c == 1 and inner.extent % atom.by == 0 and atom.by < inner.extent:
                 return inner, atom.by
     return None
 

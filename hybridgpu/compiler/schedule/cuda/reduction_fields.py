@@ -4,14 +4,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import fields
 from math import prod
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from ....core.dataclass import dataclass, field
 from ..blocks import Line
 from ..kernel import Statement, TemplateFields
 from ..reduction_passes import Accumulator
+from .reduction_config import LaunchConfig
 
 __all__ = ["CachedValue", "ColumnsFields", "PassFields", "ReductionFields", "RowsFields", "RowsWithSumsFields"]
 
@@ -55,15 +55,14 @@ class ReductionFields(TemplateFields):
         passes, after: the walks over a row, and what follows the last one.
         row, row_index: the variable of a row (or its position), and definitions from that.
         inner_rows: rows for each value of the outermost variable.
-        threads, vector: of a block, and elements of a span.
+        form: threads and blocks of a row, and threads of a block.
+        vector: elements of a span.
         steps, items, unroll: steps of a walk, elements of them all, and the pragma of their loop.
-        cluster: blocks that share a row.
         lanes: threads whose states meet in a warp.
         cached, arrays: values kept for later walks, in shared memory and (type, name) in registers.
         shared_states, state_dims: states that threads leave each other, and the extents of each one's array, …
         cluster_states, cluster_shape: … and likewise those of blocks.
         sums, sums_shape: (sum over all rows, the result it is left in), and the array in which a block's teams meet.
-        cluster_reduced: blocks that put their sums together.
         reuses_states: states lie where those of the row before do.
     """
 
@@ -73,12 +72,11 @@ class ReductionFields(TemplateFields):
     row: str
     row_index: list[Statement]
     inner_rows: int
-    threads: int
+    form: LaunchConfig
     vector: int
     steps: str | int
     items: int
     unroll: str
-    cluster: int
     lanes: int
     cached: list[CachedValue]
     arrays: list[tuple[str, str]]
@@ -89,7 +87,6 @@ class ReductionFields(TemplateFields):
     cluster_shape: str = ""
     sums: list[tuple[Accumulator, str]] = field(default_factory=list)
     sums_shape: str = ""
-    cluster_reduced: int = 1
 
     @property
     def state_shape(self) -> str:
@@ -110,23 +107,20 @@ class RowsFields(ReductionFields):
     """Rows whose elements are neighbours in memory: a team of threads, or of blocks, has one.
 
     Attributes:
-        team, teams, warps: threads of a team, teams of a block, and warps of a team.
+        teams, warps: teams of a block, and warps of a team.
         guarded: there may be teams without a row.
         reads_row: statements mention the row.
         anchor: the offset of a row, where rows begin anywhere; '' if they begin with a span all the same.
         state_slot: which of several rows' states are meant.
-        recompute_indices: positions are found anew in every walk.
     """
 
     template: ClassVar[str] = "cuda/rows.j2"
-    team: int
     teams: int
     warps: int
     guarded: bool
     reads_row: bool
     anchor: str
     state_slot: str
-    recompute_indices: bool
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -134,22 +128,15 @@ class RowsWithSumsFields(RowsFields):
     """The same with sums over all rows.
 
     Attributes:
-        blocks: of a multiprocessor, each of which takes rows to the end.
         sums_at: where each sum's array begins in shared memory, in bytes.
         width: elements of a row.
         span_place: the position ``at`` of a step's first element, and what skips steps beyond the row.
     """
 
     template: ClassVar[str] = "cuda/rows_with_sums.j2"
-    blocks: int
     sums_at: list[int]
     width: int
     span_place: list[str]
-
-    @staticmethod
-    def of(rows: RowsFields, **more: Any) -> RowsWithSumsFields:
-        """The record of ``rows`` with what is known of their sums."""
-        return RowsWithSumsFields(**{f.name: getattr(rows, f.name) for f in fields(rows)}, **more)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -157,14 +144,10 @@ class ColumnsFields(ReductionFields):
     """Rows that are neighbours in memory: a thread has a span of them.
 
     Attributes:
-        row_spans, down: spans that a block takes, and threads that share one.
-        states_per_row, lane_stride: states of a row that meet in shared memory, and how far apart they are.
+        lane_stride: how far apart states of a row that meet in shared memory are.
         row_values: (type, name) of row values that outlive the block that computes them.
     """
 
     template: ClassVar[str] = "cuda/columns.j2"
-    row_spans: int
-    down: int
-    states_per_row: int
     lane_stride: int
     row_values: list[tuple[str, str]]

@@ -59,42 +59,39 @@ class ReductionLoops:
         row = self.rows[0].name if len(self.rows) == 1 else "r"
         row_index = [s for s in (unravel(self.rows, "r") if len(self.rows) > 1 else []) if s.name in used]
         teams, items = form.threads // form.team, form.steps * vector
-        fields = RowsFields(
+        of_rows: dict[str, Any] = {
             **self._fields_of_both(form.team * vector),
-            passes=walks,
-            after=[*texts(plan.passes[-1].row), *self._row_stores()],
-            row=row,
-            row_index=row_index,
-            lanes=min(form.team, 32),
-            shared_states=[a for w in walks for a in w.accumulators] if form.team > 32 else [],
-            state_dims=(2, form.threads // 32) if turns else (form.threads // 32,),
-            state_slot="[slot]" if turns else "",
-            reuses_states=again and not turns,
-            sums=[(s, f"y{len(self.program.stores) + n}") for n, s in enumerate(plan.column_sums)],
-            sums_shape=f"[{items}][{form.threads}]" if plan.column_sums and teams > 1 else "",
-            cluster_reduced=form.cluster_reduced,
-            team=form.team,
-            teams=teams,
-            warps=form.team // 32,
-            guarded=self._guarded,
-            reads_row=row in used or bool(row_index),
-            anchor=anchor,
-            recompute_indices=form.recompute_indices,
-        )
+            "passes": walks,
+            "after": [*texts(plan.passes[-1].row), *self._row_stores()],
+            "row": row,
+            "row_index": row_index,
+            "lanes": min(form.team, 32),
+            "shared_states": [a for w in walks for a in w.accumulators] if form.team > 32 else [],
+            "state_dims": (2, form.threads // 32) if turns else (form.threads // 32,),
+            "state_slot": "[slot]" if turns else "",
+            "reuses_states": again and not turns,
+            "sums": [(s, f"y{len(self.program.stores) + n}") for n, s in enumerate(plan.column_sums)],
+            "sums_shape": f"[{items}][{form.threads}]" if plan.column_sums and teams > 1 else "",
+            "teams": teams,
+            "warps": form.team // 32,
+            "guarded": self._guarded,
+            "reads_row": row in used or bool(row_index),
+            "anchor": anchor,
+        }
         if plan.column_sums:
             beyond = [f"if (at >= {self._width}) continue;"] if partial else []
             sizes = [max(4, r.operand.dtype.size) for r in self.program.column_sums]
-            fields = RowsWithSumsFields.of(
-                fields,
-                blocks=form.blocks,
+            with_sums = RowsWithSumsFields(
+                **of_rows,
                 sums_at=[items * form.threads * sum(sizes[:n]) for n in range(len(sizes))],
                 width=self._width,
                 span_place=[f"const Index at = {position};", *beyond],
             )
             blocks = form.cluster * form.cluster_reduced
-            return fields, Launch(form.threads, extent=1, scale=1, per_block=1, shared=form.shared, cluster=blocks)
+            return with_sums, Launch(form.threads, extent=1, scale=1, per_block=1, shared=form.shared, cluster=blocks)
         limit, teams = (0, 1) if form.cluster > 1 else (2048 // form.threads * 8, teams)
-        return fields, Launch(form.threads, 0, self._inner_rows, teams, limit, shared=form.shared, cluster=form.cluster)
+        launch = Launch(form.threads, 0, self._inner_rows, teams, limit, shared=form.shared, cluster=form.cluster)
+        return RowsFields(**of_rows), launch
 
     def columns_fields(self) -> tuple[ColumnsFields, Launch]:
         """Rows that are neighbours in memory: a thread has a span of them and every so many-th element."""
@@ -125,9 +122,6 @@ class ReductionLoops:
             cluster_states=accumulators if form.cluster > 1 else [],
             cluster_shape=f"[{vector}][{form.row_spans}]",
             reuses_states=form.states_per_row > 1 and sum(bool(w.accumulators) for w in walks) == 1,
-            row_spans=form.row_spans,
-            down=form.team,
-            states_per_row=form.states_per_row,
             lane_stride=form.row_spans if form.lanes > 1 else 32,
             row_values=plan.row_values,
         )
@@ -270,12 +264,11 @@ class ReductionLoops:
             "pointers": self.pointers,
             "index_type": index_type([self.program], [parts * self._width] if plan.column_sums else ()),
             "inner_rows": self._inner_rows,
-            "threads": form.threads,
+            "form": form,
             "vector": self.spans.vector,
             "steps": steps,
             "items": form.steps * self.spans.vector,
             "unroll": "HG_UNROLL" if unrolled else f"#pragma unroll {form.unroll}",
-            "cluster": form.cluster,
             "cached": [CachedValue(cached_type(s), self._places[s], at) for s, at in shared],
             "arrays": [(cached_type(s), plan.cache[s]) for s, at in storage.items() if at == "registers"],
         }

@@ -145,7 +145,7 @@ def size_of(kernel: Kernel) -> tuple[str, int]:
         return ("own" if all(tiles) else "exact" if any(tiles) else "any"), threads
     if config is not None:  # barriers of tiles are in matmul_cuda.h
         return ("exact" if config.name == "tiles" else "own"), threads
-    if isinstance(f, RowsFields) and f.team == 1:  # a thread a row, in a loop over the grid
+    if isinstance(f, RowsFields) and f.form.team == 1:  # a thread a row, in a loop over the grid
         return ("exact" if launch.shared else "any"), threads
     return "own", threads
 

@@ -268,9 +268,9 @@ def _why_no_member(kernel: Kernel, target: Target) -> str:
     """Why a kernel may not be part of another whatever it takes, '' if it may."""
     launch, f = kernel.launch, kernel.fields
     assert launch is not None
-    if isinstance(f, ReductionFields) and f.cluster > 1:
+    if isinstance(f, ReductionFields) and f.form.cluster > 1:
         return "rows that several blocks share"
-    if isinstance(f, ReductionFields) and f.cluster_reduced > 1:
+    if isinstance(f, ReductionFields) and f.form.cluster_reduced > 1:
         return "sums that several blocks put together"
     if kernel.kind == "scatter":
         return "a table that blocks own in parts"

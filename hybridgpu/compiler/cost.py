@@ -116,7 +116,7 @@ def read_seconds(target: Target, nbytes: float, blocks: int) -> float:
 def block_traffic_seconds(target: Target, nbytes: float, blocks: int, in_flight: float) -> float:
     """Traffic of a multiprocessor, one of those that ``blocks`` keep at work, with so many bytes ``in_flight`` on each."""
     gpu = target.gpu
-    share = 1 / (target.byte_seconds * gpu.multiprocessors)
+    share = 1 / (target.device.byte_seconds * gpu.multiprocessors)
     boost = gpu.boost(blocks)
     rate = share * boost * min(1.0, in_flight / (gpu.bytes_in_flight * boost))
     return nbytes / rate
@@ -154,7 +154,7 @@ def gpu_kernel_seconds(
     many = gpu.multiprocessors
     at_work = min(1.0, blocks / many)
     waited = read / min(1.0, blocks * in_flight / (many * gpu.product_bytes_in_flight))
-    traffic = max(nbytes, waited) * target.byte_seconds / used
+    traffic = max(nbytes, waited) * target.device.byte_seconds / used
     busy = (max(cycles, cached / gpu.l1_cycle_bytes) + blocks * gpu.block_cycles) / (gpu.clock * many * at_work)
     return separate_launch_seconds(target) + gpu.memory_seconds + max(traffic, busy, rounds * gpu.memory_seconds)
 
@@ -185,7 +185,7 @@ def scatter_seconds(
     round_latency = (
         rounds * gpu.scatter_round_latency + hits_in_turn * gpu.scatter_hit_latency + gpu.scatter_block_cycles
     )
-    traffic = nbytes * target.byte_seconds
+    traffic = nbytes * target.device.byte_seconds
     traffic *= gpu.multiprocessors / busy / gpu.boost(busy)
     return max(traffic, work / gpu.clock, waves * round_latency / gpu.clock)
 
@@ -215,11 +215,11 @@ def library_product_seconds(target: Target, dtype: DType, nbytes: int, batch: in
     tiles = batch * -(-m // gpu.library_tile) * -(-n // gpu.library_tile) * max(1, k // gpu.library_depth)
     share = min(1.0, tiles / gpu.multiprocessors)
     arithmetic = batch * m * n * k / (rate * gpu.clock * gpu.multiprocessors * share)
-    return separate_launch_seconds(target) + gpu.library_seconds + max(nbytes * target.byte_seconds, arithmetic)
+    return separate_launch_seconds(target) + gpu.library_seconds + max(nbytes * target.device.byte_seconds, arithmetic)
 
 
 def library_scatter_seconds(target: Target, elements: int, nbytes: int) -> float:
     """A library's scatter, which adds each of the ``elements`` atomically after the updates are in memory."""
     gpu = target.gpu
     steps = gpu.library_scatter_steps * gpu.library_step_seconds
-    return steps + nbytes * target.byte_seconds + elements * gpu.atomic_seconds
+    return steps + nbytes * target.device.byte_seconds + elements * gpu.atomic_seconds

@@ -116,7 +116,7 @@ class PassContext:
 
     def lane_utilization(self, graph: Graph) -> LaneUtilization:
         """The fraction of a vector's lanes that loops over windows use."""
-        if not self.target.loop_nests or "unfold" not in self.primitives(graph):
+        if not self.target.device.loop_nests or "unfold" not in self.primitives(graph):
             return lambda group, node, index: 1.0
         from .schedule.cpu.pooling_tiles import lane_utilization
 

@@ -73,7 +73,7 @@ class Selector:
         kind = self(conv).kind
         if kind == "conv_backward_filter":
             return False, False
-        if kind != "conv" or self.target.loop_nests:
+        if kind != "conv" or self.target.device.loop_nests:
             return None
         from .schedule.conv.direct import swapped_plane_copies
 

@@ -82,23 +82,6 @@ class Target:
         assert isinstance(self.device, CpuConstants), f"{self.name} is no processor"
         return self.device
 
-    @property
-    def loop_nests(self) -> bool:
-        """Whether kernels are nests of loops; this and what follows: see :class:`.devices.record.DeviceConstants`."""
-        return self.device.loop_nests
-
-    @property
-    def has_shared_memory(self) -> bool:
-        return self.device.has_shared_memory
-
-    @property
-    def op_seconds(self) -> float:
-        return self.device.op_seconds
-
-    @property
-    def byte_seconds(self) -> float:
-        return self.device.byte_seconds
-
     def with_numeric(self, numeric: str) -> Target:
         """The same machine in another numeric mode."""
         return self if numeric == self.numeric else replace(self, numeric=numeric)

@@ -53,8 +53,8 @@ def test_a_record_is_not_changed():
 
 
 def test_a_target_has_its_device_s_figures():
-    assert CPU.byte_seconds == CPU.device.byte_seconds == CpuConstants.byte_seconds
-    assert CUDA.op_seconds == CUDA.device.op_seconds == GpuConstants.op_seconds
+    assert CPU.device.byte_seconds == CPU.cpu.byte_seconds == CpuConstants.byte_seconds
+    assert CUDA.device.op_seconds == CUDA.gpu.op_seconds == GpuConstants.op_seconds
     with pytest.raises(AssertionError, match="cpu is no GPU"):
         CPU.gpu  # noqa: B018
 

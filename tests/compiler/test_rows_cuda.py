@@ -471,4 +471,4 @@ def test_long_rows_overlap_loads_and_arithmetic(length, blocks):
     (kernel,) = program.kernels
     assert kernel.choice.get("cluster", 1) == blocks and kernel.launch["threads"] < 1024
     seconds = float(re.search(r"([\d.e+]+) us by the model", kernel.choice["why"])[1]) * 1e-6
-    assert 8 * rows * length * target.byte_seconds / seconds >= 0.75
+    assert 8 * rows * length * target.device.byte_seconds / seconds >= 0.75

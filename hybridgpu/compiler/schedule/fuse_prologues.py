@@ -185,7 +185,7 @@ def _prologue_cost(producer: Group, use: _Use, both: bool, target: Target) -> _P
     assert product is not None
     if product.prim.name == "conv":
         return _conv_prologue_cost(producer, use, product, target)
-    if target.loop_nests:
+    if target.device.loop_nests:
         return _panel_prologue_cost(producer, use, product, both, target)
     from .matmul.config_cuda import choose_config, dot_shape, loads_along_k, loads_per_element
 
@@ -202,7 +202,7 @@ def _conv_prologue_cost(producer: Group, use: _Use, conv: Node, target: Target) 
     if times is None:
         return _PrologueCost(None, "panel", f"zeros would stand between the elements of {label(use.node)}")
     apart = strided_in_rows(producer, use.operand)
-    if not target.loop_nests:
+    if not target.device.loop_nests:
         return _strided_refusal(apart, target) or _recompute_cost(use, times)
     if conv.params["stride"][-1] > 1:
         times *= 2  # neighbours are no vectors

@@ -274,7 +274,7 @@ class CWriter:
     delinearized_axes: tuple[Var, ...] = ()  #: count rows of several axes, by extents that are arguments
 
     def __post_init__(self) -> None:
-        self.allows_dynamic = self.allows_dynamic or self.target.loop_nests
+        self.allows_dynamic = self.allows_dynamic or self.target.device.loop_nests
         for s in self.program.scalars:
             if s.op == "load":
                 assert s.node is not None
@@ -301,7 +301,7 @@ class CWriter:
         """C text of a number that follows from an extent, whose bits are an argument."""
         name, compute = self.runtime_args.dynamic_float(s.value, s.dtype), s.dtype.compute
         text = f"hg::FloatArgument<{compute}>::from_bits({name})"
-        if not self.target.loop_nests:
+        if not self.target.device.loop_nests:
             return text
         self.runtime_args.lines[f"const {compute} {name}_ = {text};"] = None
         return f"{name}_"

@@ -254,7 +254,10 @@ class PassPlan:
         is kept for a later one.)
         """
         last = len(targets) - 1
-        long = self.writer.target.loop_nests and nominal(prod(v.extent for v in self.program.reduced)) > _UNROLLED_ROW
+        long = (
+            self.writer.target.device.loop_nests
+            and nominal(prod(v.extent for v in self.program.reduced)) > _UNROLLED_ROW
+        )
         early = self._full_operands([r.operand for reductions, _ in targets[:last] for r in reductions])
         by_pass: dict[int, list[Reduction]] = {}
         for r in self.program.column_sums:

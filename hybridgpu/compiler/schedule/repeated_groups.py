@@ -43,7 +43,7 @@ class RepeatedGroups:
         self._schedules: dict[Any, tuple[list[Node], Sequence[Kernel | None]]] = {}
 
     def __call__(self, group: Group, stored: list[Node]) -> Sequence[Kernel | None]:
-        if group.library is not None or not self._select.target.loop_nests:
+        if group.library is not None or not self._select.target.device.loop_nests:
             return self._schedule(group, stored)
         structure = _Structure()
         key = structure.of(group, stored, self._select, self._offsets)

@@ -27,7 +27,7 @@ def run(graph: Graph, ctx: PassContext) -> Graph:
     transposed = {
         n for n in graph.nodes if _is_matrix_transpose(n) and n.inputs[0].prim.name == "dot" and uses[n.inputs[0]] == 1
     }
-    if ctx.target.has_shared_memory:  # through which a generated kernel stores in any order
+    if ctx.target.device.has_shared_memory:  # through which a generated kernel stores in any order
         transposed = {n for n in transposed if not ctx.generates(n.inputs[0])}
     if not transposed:
         return graph

@@ -28,7 +28,7 @@ def why_no_room(sums: Collection[Node], reduced: Sequence[Var], target: Target) 
     nbytes = sum(max(4, n.dtype.size) for n in sums)  # of an element
     if width < _MIN_ROW:
         return f"whose {width} elements are too few to be walked one by one"
-    if target.has_shared_memory:
+    if target.device.has_shared_memory:
         items = -(-width // (_CUDA_THREADS * target.gpu.cluster_blocks))
         size = max(4, *(n.dtype.size for n in sums))
         most = target.gpu.cluster_blocks * target.gpu.shared_bytes // (_CUDA_SHARED_VALUES * size)

@@ -81,7 +81,7 @@ def run(graph: Graph, ctx: PassContext) -> FusionPlan:
         _assign_group(state, node)
     merge_siblings(state)
     merge_column_sums(state)
-    if target.has_shared_memory:  # loops have no other form for what is reduced on the way
+    if target.device.has_shared_memory:  # loops have no other form for what is reduced on the way
         hoist_groups(state)
     absorb_rounding(state)
     merge_full_reductions(state)
@@ -291,7 +291,7 @@ def _try_join(state: State, group: Group, node: Node, needed_elsewhere: bool) ->
 
 def _try_join_elementwise(state: State, group: Group, node: Node, needed_elsewhere: bool) -> Refusal | None:
     indices, reduced = group.reads[node], group.reduced
-    if state.target.loop_nests and reduced and _reads_wide_concat(node) and not _depends_on_reduction(node):
+    if state.target.device.loop_nests and reduced and _reads_wide_concat(node) and not _depends_on_reduction(node):
         reason = f"{label(node)} reads a concat, for which loops are split, but not those of a reduction"
         return Refusal(node, group.root, "concat", reason)
     if needed_elsewhere:
@@ -371,7 +371,7 @@ def _try_form_rows(state: State, group: Group, node: Node, order: list[Var]) -> 
 
 def _total_executions(state: State, group: Group, node: Node) -> int:
     """The number of times that ``group`` would compute ``node``."""
-    every = sum(_executions_at(group, node, index, state.target.loop_nests) for index in group.reads[node])
+    every = sum(_executions_at(group, node, index, state.target.device.loop_nests) for index in group.reads[node])
     return round(nominal(every) * group.read_fraction.get(node, 1.0))
 
 
@@ -381,7 +381,7 @@ def _recompute_refusal(state: State, group: Group, node: Node, needed_elsewhere:
         return None
     executed, size = _total_executions(state, group, node), nominal(node.size)
     target = state.target
-    if target.loop_nests and not needed_elsewhere and _read_by_windows(group, node):
+    if target.device.loop_nests and not needed_elsewhere and _read_by_windows(group, node):
         lanes = min(map(partial(state.lane_utilization, group, node), group.reads[node]))
         if (executed <= size and lanes == 1) or pays_to_recompute_in_windows(
             node, _recompute_inputs(state, node), executed / lanes, target
@@ -473,7 +473,12 @@ def _try_join_reduction(state: State, group: Group, node: Node, needed_elsewhere
 
 
 def _try_join_contraction(state: State, group: Group, node: Node, needed_elsewhere: bool) -> Refusal | None:
-    if group.contraction is None and group.reduced and node.prim.name == "conv" and state.target.has_shared_memory:
+    if (
+        group.contraction is None
+        and group.reduced
+        and node.prim.name == "conv"
+        and state.target.device.has_shared_memory
+    ):
         why = why_not_pooled(group, node, needed_elsewhere)
         if why is not None:
             return Refusal(node, group.root, "conv-pool", why)

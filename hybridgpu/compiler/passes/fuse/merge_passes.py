@@ -199,7 +199,7 @@ def merge_full_reductions(state: State) -> None:
             for rows in _home(state, node):
                 if rows is group or not covers_rows(rows, group):
                     continue
-                if not state.target.loop_nests:
+                if not state.target.device.loop_nests:
                     _refuse_full_reduction(state, rows, group)
                 elif can_hoist(state, group, rows.level, rows):
                     merge(state, rows, group, node, full_reductions=True)

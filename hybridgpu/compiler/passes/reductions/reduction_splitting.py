@@ -126,7 +126,7 @@ def split_to_fit(total: Node, rereads: bool, target: Target) -> Split | None:
     x, axes = total.inputs[0], total.params["axes"]
     contiguous = all(x.shape[a] == 1 for a in range(axes[-1] + 1, x.ndim))
     count, size = x.size // total.size, max(4, x.dtype.size)
-    if not target.has_shared_memory:
+    if not target.device.has_shared_memory:
         inner = prod(d for a, d in enumerate(x.shape) if a > axes[-1])
         together = 1 if contiguous else min(_CPU_COLUMNS, inner)
         most = _CPU_CHUNK_BYTES // (size * together)
@@ -144,7 +144,7 @@ def split_to_fit(total: Node, rereads: bool, target: Target) -> Split | None:
     # axes of awkward extents may leave parts that are hardly shorter
     if not split or _chunk_elements(x, axes, split) > 2 * most:
         return None
-    return None if target.loop_nests and contiguous and _uneven_split_is_slow(x.shape, axes, split) else split
+    return None if target.device.loop_nests and contiguous and _uneven_split_is_slow(x.shape, axes, split) else split
 
 
 def _uneven_split_is_slow(shape: tuple[int, ...], axes: tuple[int, ...], parts: Split) -> bool:

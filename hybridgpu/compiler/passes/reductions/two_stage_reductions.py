@@ -41,7 +41,7 @@ def run(graph: Graph, ctx: PassContext) -> Graph:
 
 
 def _match(node: Node, target: Target) -> Reductions | None:
-    return Reductions((node,)) if _row_axes(node) or (target.loop_nests and _shares_rows(node)) else None
+    return Reductions((node,)) if _row_axes(node) or (target.device.loop_nests and _shares_rows(node)) else None
 
 
 def _choose_split(reductions: Reductions, uses: dict[Node, list[Node]], target: Target) -> Split | None:

@@ -35,7 +35,7 @@ def compile_template(file: Path) -> str:
     """The Python text of a template.
 
     Raises:
-        Untranslatable: with the line.
+        UnsupportedTemplate: with the line.
         jinja2.TemplateSyntaxError: it is no template.
     """
     tree = environment().parse(file.read_text(encoding="utf-8"), file.name, str(file))

@@ -534,11 +534,13 @@ def address(pointer: str, offset: str) -> str:
 
 
 def unravel(variables: Sequence[Var], source: str) -> list[Statement]:
-    """Definitions of the variables from their row-major position ``source``."""
+    """Definitions of the variables from their row-major position ``source``; the first one is the quotient."""
     out, step = [], 1
+    inside = f"({source})" if " " in source else source
     for k, v in reversed(list(enumerate(variables))):
-        text = source if step == 1 else f"{source} / {step}"
-        out.append(Statement("Index", v.name, f"{text} % {v.extent}" if k else text))
+        text = f"{inside} / {step}" if step > 1 else inside if k else source
+        text = f"{text} % {v.extent}" if k else text
+        out.append(Statement("Index", v.name, f"{text} + {v.start}" if v.start else text))
         step *= v.extent
     return out[::-1]
 

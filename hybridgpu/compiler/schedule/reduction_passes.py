@@ -104,7 +104,6 @@ class Pass:
     unaligned_prefix: str = ""
     row_uses_tile: bool = False  #: the columns form's row statements, and those of every element,
     each_uses_tile: bool = False  #: mention the tile's variable
-    column: bool = False  #: CUDA: its position along the row is needed
     row_live_in: list[tuple[str, str]] = field(default_factory=list)
     row_live_out: list[tuple[str, str]] = field(default_factory=list)
     live_in: list[tuple[str, str]] = field(default_factory=list)

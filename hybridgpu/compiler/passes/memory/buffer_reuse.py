@@ -35,9 +35,9 @@ class Reuse:
 
     Attributes:
         storage: for each buffer the first one of those that are written over each other (itself, where there is none).
-        over: the pairs (buffer, the buffer that is written over it).
-        hosted: buffer -> the result of the program in whose memory it lies.
-        into: buffers that are hosted by a result which is written over them.
+        in_place: the pairs (buffer, the buffer that is written over it).
+        aliased: buffer -> the result of the program in whose memory it lies.
+        in_place_aliased: buffers in the memory of a result which is written over them.
     """
 
     storage: list[int]
@@ -46,7 +46,7 @@ class Reuse:
     in_place_aliased: frozenset[int] = frozenset()
 
     def lifetimes(self, lifetimes: Sequence[Lifetime]) -> dict[int, Lifetime]:
-        """The lifetime of every storage that is not hosted, by the number of its first buffer."""
+        """The lifetime of every storage that is not in a result's memory, by the number of its first buffer."""
         by_storage: dict[int, Lifetime] = {}
         for k, (first, last, nbytes) in enumerate(lifetimes):
             if k in self.aliased:

@@ -21,7 +21,7 @@ from ...size_buckets import MAX_SPLIT_PARTS, next_power_of_two
 from ...target import Target
 from ..choice import Choice
 from ..index_set_splitting import bit_copies, breakpoints, restrict
-from ..kernel import CWriter, Launch, Pointer, Statement, address
+from ..kernel import CWriter, Launch, Pointer, Statement, address, unravel
 from ..scalar import Scalar, ScalarProgram
 from ..transpose_tiling import Tiling, bucketed_points, choose_tiling, unit_stride
 from .index_type import index_type
@@ -125,18 +125,6 @@ def _split_at_concats(program: ScalarProgram) -> list[ScalarProgram]:
     return pieces
 
 
-def _unravel(variables: list[Var], source: str) -> list[Statement]:
-    """Definitions of the variables from their row-major position ``source``; the first one is the quotient."""
-    out, step = [], 1
-    for k, v in reversed(list(enumerate(variables))):
-        text = source if step == 1 else f"({source}) / {step}" if " " in source else f"{source} / {step}"
-        if k:
-            text = f"({text}) % {v.extent}" if " " in source and step == 1 else f"{text} % {v.extent}"
-        out.append(Statement("Index", v.name, f"{text} + {v.start}" if v.start else text))
-        step *= v.extent
-    return out[::-1]
-
-
 # -- walks in order
 
 
@@ -147,14 +135,14 @@ def _linear_part(program: ScalarProgram, writer: CWriter, suffix: str, first: Va
     if whole_rows:
         base = Var(f"{inner.name}_0", inner.extent, inner.start)
         body = vector_body(program, writer, inner, base.name, vector, {})
-        position = _unravel([*program.vars[:-1], base], "e")
+        position = unravel([*program.vars[:-1], base], "e")
         needs_inner = inner.name in body.element_names
         used = body.names | ({base.name} if needs_inner else set())
         coordinates, own = [c for c in position if c.name in used], []
     else:
         body = _linear_body(program, writer)
         needs_inner = False
-        coordinates, own = [], [c for c in _unravel(program.vars, "e + j") if c.name in body.element_names]
+        coordinates, own = [], [c for c in unravel(program.vars, "e + j") if c.name in body.element_names]
     runs = program.vars[0] is first
     scale = prod(v.extent for v in program.vars[1:])
     whole = 0 if runs else scale * program.vars[0].extent
@@ -374,7 +362,7 @@ def _tiled_part(
     counts = [
         Var(begin.get(v, v.name), -(-v.extent // extent.get(v, 1)), 0 if v in extent else v.start) for v in digits
     ]
-    position = _unravel(counts, "tile")
+    position = unravel(counts, "tile")
     one = {c.name for c in counts if c.extent == 1 and c is not counts[0]}
     for k, v in enumerate(digits):
         if v in extent:

@@ -195,7 +195,7 @@ def test_few_blocks_are_one_cluster(name, cuda_driver):
 
 def lone(name: str, cluster: int, monkeypatch) -> Program:
     """A program whose kernel is one cluster of so many blocks, whatever that costs."""
-    monkeypatch.setattr(persistent_cost, "possible_blocks", lambda *_: [persistent_cost.Blocks(cluster)])
+    monkeypatch.setattr(persistent_cost, "possible_clusters", lambda *_: [cluster])
     return program_of(name)
 
 

@@ -34,7 +34,7 @@ def driver(cuda_driver, monkeypatch):
 @pytest.fixture
 def grid(monkeypatch):
     """No clusters in place of cooperative grids, whatever they cost."""
-    monkeypatch.setattr(persistent_cost, "possible_blocks", lambda *_: [persistent_cost.Blocks()])
+    monkeypatch.setattr(persistent_cost, "possible_clusters", lambda *_: [0])
 
 
 def filled(net, *shapes):
@@ -233,7 +233,7 @@ def numbers(driver):
 @pytest.mark.parametrize("lone", [False, True])
 def test_several_devices(lone, monkeypatch):
     if not lone:
-        monkeypatch.setattr(persistent_cost, "possible_blocks", lambda *_: [persistent_cost.Blocks()])
+        monkeypatch.setattr(persistent_cost, "possible_clusters", lambda *_: [0])
     install(2)
     try:
         for d in drivers():

@@ -18,7 +18,6 @@ from ..kernel import FlatFields, Kernel
 from .grid_loops import Loop
 
 __all__ = [
-    "Blocks",
     "Estimate",
     "PhaseStep",
     "barriers_of",
@@ -42,36 +41,17 @@ _WARP = GpuConstants.warp_threads  #: threads: those that exchange values are al
 _DEFAULT_THREADS = 256  #: threads of a block where every step takes any number
 
 
-@dataclass(frozen=True)
-class Blocks:
-    """The blocks of a kernel of several steps, which all live at once.
-
-    Attributes:
-        cluster: the grid is one cluster of so many blocks, or one block; 0: it is cooperative, as large as the device
-            holds and the phases need.
-    """
-
-    cluster: int = 0
-
-    @property
-    def description(self) -> str:
-        """What its barriers are of."""
-        return (
-            f"a cluster of {self.cluster} blocks" if self.cluster > 1 else "one block" if self.cluster else "the grid"
-        )
-
-
-def possible_blocks(
+def possible_clusters(
     placed: Sequence[PhaseStep], sizes: Sequence[tuple[str, int]], threads: int, target: Target
-) -> list[Blocks]:
-    """The grids that a kernel of such steps may have.
+) -> list[int]:
+    """The clusters, of so many blocks, that a kernel of such steps may be instead of a cooperative grid, which is 0 here.
 
     Blocks of a cluster need no cooperative launch, and their barrier takes a fraction of the grid's; but they are few.
     There is one size of clusters, so that the text of a kernel depends little on the batch.
     """
     most = min(target.persistent_cluster, target.gpu.cluster_blocks, target.gpu.multiprocessors)
     needed = max_phase_blocks(placed, sizes, threads)
-    return [Blocks(), *(Blocks(n) for n in dict.fromkeys((1, most)) if n <= most and (n == 1 or needed > 1))]
+    return [0, *(n for n in dict.fromkeys((1, most)) if n <= most and (n == 1 or needed > 1))]
 
 
 @dataclass(frozen=True)
@@ -81,7 +61,8 @@ class Estimate:
     Attributes:
         steps: kernels that it takes the place of.
         barriers: how often its blocks wait for each other, beyond what loops among the steps do in any case.
-        blocks: which of its forms costs least.
+        cluster: of the forms that costs least: the grid is one cluster of so many blocks, or one block; 0: it is cooperative,
+            as large as the device holds and the phases need.
         iterations: of a loop that the host need not go through.
         replayed: kernels are nodes of a CUDA graph.
     """
@@ -90,7 +71,7 @@ class Estimate:
     barriers: int
     saved: float
     cost: float
-    blocks: Blocks = Blocks()
+    cluster: int = 0
     iterations: int = 0
     replayed: bool = False
 
@@ -107,7 +88,8 @@ class Estimate:
         host = f", and {self.iterations} turns of the host fewer," if self.iterations else ""
         one = "one node of a CUDA graph" if self.replayed else "one launch"
         many = f"{one} instead of {self.steps}{host} {'save' if self.iterations else 'saves'} about {self.saved * 1e6:.1f} us"
-        barriers = f"{abs(self.barriers)} barrier{'' if abs(self.barriers) == 1 else 's'} of {self.blocks.description}"
+        few = {0: "the grid", 1: "one block"}.get(self.cluster, f"a cluster of {self.cluster} blocks")
+        barriers = f"{abs(self.barriers)} barrier{'' if abs(self.barriers) == 1 else 's'} of {few}"
         if self.barriers < 0:
             return f"{many}; there are {barriers} fewer, as loops run side by side"
         return f"{many}; {barriers} and a smaller grid cost about {self.cost * 1e6:.1f} us"
@@ -205,14 +187,14 @@ def compare(placed: Sequence[PhaseStep], launches: int, target: Target, loops: S
     threads = block_threads(sizes)
     assert threads is not None
     barriers = barriers_of(placed)
-    costs = {
-        blocks: _cost(placed, sizes, threads, barriers, blocks, target)
-        for blocks in possible_blocks(placed, sizes, threads, target)
-    }
-    blocks = min(costs, key=lambda b: costs[b])
+    clusters = possible_clusters(placed, sizes, threads, target)
+    costs = {n: _cost(placed, sizes, threads, barriers, n, target) for n in clusters}
+    cluster = min(costs, key=lambda n: costs[n])
     barriers -= sum(loop.barriers for loop in loops)
-    cost = max(costs[blocks] - sum(loop.cost for loop in loops), 0.0)
-    return Estimate(launches, barriers, (launches - 1) * launch_seconds(target), cost, blocks, replayed=target.replayed)
+    cost = max(costs[cluster] - sum(loop.cost for loop in loops), 0.0)
+    return Estimate(
+        launches, barriers, (launches - 1) * launch_seconds(target), cost, cluster, replayed=target.replayed
+    )
 
 
 def _cost(
@@ -220,13 +202,13 @@ def _cost(
     sizes: Sequence[tuple[str, int]],
     threads: int,
     barriers: int,
-    blocks: Blocks,
+    cluster: int,
     target: Target,
 ) -> float:
     """Seconds that such blocks take beyond kernels of their own: barriers, and what fewer threads and blocks take longer."""
     gpu = target.gpu
-    grid = grid_blocks(placed, sizes, threads, blocks, target)
-    cost = barrier_seconds(gpu, barriers, grid, blocks.cluster)
+    grid = grid_blocks(placed, sizes, threads, cluster, target)
+    cost = barrier_seconds(gpu, barriers, grid, cluster)
     everywhere = gpu.resident_threads * gpu.multiprocessors
     all_held = blocks_held(placed, threads, target) * gpu.multiprocessors
     for p, (how, _) in zip(placed, sizes, strict=True):
@@ -246,11 +228,11 @@ def _cost(
 
 
 def grid_blocks(
-    placed: Sequence[PhaseStep], sizes: Sequence[tuple[str, int]], threads: int, blocks: Blocks, target: Target
+    placed: Sequence[PhaseStep], sizes: Sequence[tuple[str, int]], threads: int, cluster: int, target: Target
 ) -> int:
     """How many blocks there are going to be."""
-    if blocks.cluster:
-        return blocks.cluster
+    if cluster:
+        return cluster
     return min(
         max_phase_blocks(placed, sizes, threads), blocks_held(placed, threads, target) * target.gpu.multiprocessors
     )

@@ -34,7 +34,6 @@ from ..kernel import Kernel, Launch, Pointer, TemplateFields, summary
 from ..matmul.config_cuda import kernel_and_library_seconds
 from ..traffic import bytes_of, elements_read_by_all
 from .cost import (
-    Blocks,
     Estimate,
     PhaseStep,
     barriers_of,
@@ -201,7 +200,7 @@ def run(scheduled: Scheduled, ctx: PassContext) -> Scheduled:
             continue
         why = estimate.reason
         notes.append(f"{len(run)} kernels are one: {why}")
-        out[run[0]] = (scheduled[run[0]][0], _persistent_kernel(kernels, placed, target, why, estimate.blocks))
+        out[run[0]] = (scheduled[run[0]][0], _persistent_kernel(kernels, placed, target, why, estimate.cluster))
         for at in run[1:]:
             out[at] = None
     return [s for s in out if s]
@@ -247,7 +246,7 @@ def _estimate(loop: Kernel, target: Target) -> Estimate:
 
 def _loop_alone(loop: Kernel, target: Target) -> Kernel:
     estimate = _estimate(loop, target)
-    return _persistent_kernel([loop], _in_phases([loop]), target, estimate.reason, estimate.blocks)
+    return _persistent_kernel([loop], _in_phases([loop]), target, estimate.reason, estimate.cluster)
 
 
 def _why(loop: Kernel, target: Target) -> str:
@@ -498,7 +497,7 @@ def _step(
 
 
 def _persistent_kernel(
-    kernels: Sequence[Kernel], placed: Sequence[PhaseStep], target: Target, why: str, blocks: Blocks
+    kernels: Sequence[Kernel], placed: Sequence[PhaseStep], target: Target, why: str, cluster: int
 ) -> Kernel:
     gpu = target.gpu
     sizes = [size_of(p.kernel) for p in placed]
@@ -512,8 +511,8 @@ def _persistent_kernel(
         Pointer(f"p{j}", n.dtype, n in written, aliased=n in written) for j, n in enumerate((*inputs, *outputs))
     ]
     name = {n: p.name for n, p in zip((*inputs, *outputs), pointers, strict=True)}
-    resident_blocks = 1 if blocks.cluster else blocks_held(placed, threads, target)
-    grid = grid_blocks(placed, sizes, threads, blocks, target)
+    resident_blocks = 1 if cluster else blocks_held(placed, threads, target)
+    grid = grid_blocks(placed, sizes, threads, cluster, target)
     first = {k: next(p.phase for p in placed if p.kernel is k or (p.loop and p.loop is k.loop)) for k in kernels}
     seconds = [
         sum(p.times * seconds_alone(p.kernel, target) for p in placed if p.kernel in _step_kernels(k)) for k in kernels
@@ -534,7 +533,7 @@ def _persistent_kernel(
         fields=PersistentFields(
             pointers=pointers,
             threads=threads,
-            cluster=blocks.cluster,
+            cluster=cluster,
             numbers=[f"n{j}" for j in range(len(number.values))],
             prefetched=far,
             steps=steps,
@@ -542,7 +541,7 @@ def _persistent_kernel(
         ),
         inputs=inputs,
         outputs=outputs,
-        extents=(*number.values, 1 if blocks.cluster else max_phase_blocks(placed, sizes, threads)),
+        extents=(*number.values, 1 if cluster else max_phase_blocks(placed, sizes, threads)),
         headers=tuple(dict.fromkeys([h for k in kernels for h in k.headers] + ["cluster.h", "grid.h"])),
         members=members,
         launch=Launch(
@@ -550,10 +549,10 @@ def _persistent_kernel(
             extent=len(number.values),
             scale=1,
             per_block=1,
-            limit=0 if blocks.cluster else gpu.resident_threads // threads,
+            limit=0 if cluster else gpu.resident_threads // threads,
             shared=ahead.shared_bytes,
-            cooperative=not blocks.cluster,
-            cluster=blocks.cluster or 1,
+            cooperative=not cluster,
+            cluster=cluster or 1,
         ),
         choice=Choice(
             {
@@ -562,7 +561,7 @@ def _persistent_kernel(
                 "turns": [p.times for p in placed] if turns else None,
                 "barriers": barriers_of(placed),
                 "registers": registers_of(placed),
-                "cluster": blocks.cluster or None,
+                "cluster": cluster or None,
                 "ahead": ahead.figures or None,
             },
             why=f"{why}; {ahead} are fetched while the first phase runs" if ahead.figures else why,

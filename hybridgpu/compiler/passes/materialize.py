@@ -32,6 +32,7 @@ __all__ = [
     "batch_channel_swapped",
     "is_fusible",
     "matrix_strides",
+    "memory_behind",
     "readable_without_copy",
     "run",
 ]
@@ -198,6 +199,14 @@ def readable_without_copy(node: Node, k: int, operand: Node, generated: bool = F
     if node.prim.name in PRODUCTS and k < 2:
         return _dot_can_read(operand, generated)
     return _has_memory(strip_views(operand, RESHAPES))
+
+
+def memory_behind(node: Node, k: int, operand: Node, generated: bool = False) -> Node:
+    """What lies in memory where ``operand`` is read; the arguments are those of :func:`readable_without_copy`."""
+    if not readable_without_copy(node, k, operand, generated):
+        return operand
+    view = as_strided(operand)
+    return view[0] if view is not None else strip_views(operand, RESHAPES)
 
 
 def _has_memory(node: Node) -> bool:

@@ -19,9 +19,9 @@ from ...core.dataclass import dataclass
 from ..cost import node_operations, seconds
 from ..ir.graph import Builder, Graph, Node, closure, constant_nodes
 from ..primitives import TABLE
-from ..primitives.views import RESHAPES, SIMPLE_VIEWS, strip_views
+from ..primitives.views import SIMPLE_VIEWS, strip_views
 from ..target import Target
-from .materialize import as_strided, is_fusible, readable_without_copy
+from .materialize import is_fusible, memory_behind
 
 if TYPE_CHECKING:
     from ..pass_context import PassContext
@@ -91,11 +91,8 @@ def _candidates(graph: Graph, constant: set[Node], generates: Callable[[Node], b
                 stored, memory = False, strip_views(operand, SIMPLE_VIEWS)
             elif is_fusible(node):
                 memory = strip_views(operand, SIMPLE_VIEWS)
-            elif readable_without_copy(node, k, operand, generated):
-                view = as_strided(operand)
-                memory = view[0] if view is not None else strip_views(operand, RESHAPES)
             else:
-                memory = operand
+                memory = memory_behind(node, k, operand, generated)
             candidates[memory] = candidates.get(memory, False) or stored
     for node in graph.outputs:
         if node in constant:

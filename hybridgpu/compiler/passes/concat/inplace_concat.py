@@ -26,6 +26,7 @@ from ...primitives import TABLE
 from ...primitives.views import RESHAPES, strip_views
 from ...target import Target
 from ..fuse import FusionPlan, Group, Refusal
+from ..fuse.dead_groups import stored_members
 from ..fuse.group import label_pair
 from ..materialize import PRODUCTS, SCATTERS, Materialized
 
@@ -218,7 +219,7 @@ def _candidates(
         others = group.library or group.contraction or group.scatter or group.scatter_source
         if others is not None or group.reduced or group.column_sums or group.prologues:
             continue
-        stored = [n for n in group.index_of if n in outputs or any(g is not group for g in readers.get(n, ()))]
+        stored = stored_members(group, outputs, readers)
         candidates = [j for n in stored if (j := _candidate_of(n, group, kernels, refused))]
         # the kernel is left with nothing to do, or is left alone
         if len(candidates) < len(stored) or excluded.intersection(stored):
@@ -439,7 +440,5 @@ def _seconds(graph: Graph, plan: FusionPlan, target: Target) -> float:
             continue
         starts += 1
         moved += sum(min(n.size, max(group.points, 1)) * n.dtype.size for n in group.reads if n.prim.name != "full")
-        moved += sum(
-            n.type.nbytes for n in group.index_of if n in outputs or any(g is not group for g in readers.get(n, ()))
-        )
+        moved += sum(n.type.nbytes for n in stored_members(group, outputs, readers))
     return seconds(target, moved, launches=starts)

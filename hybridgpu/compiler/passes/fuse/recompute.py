@@ -106,13 +106,13 @@ def _conversion_ops(dtype: DType) -> int:
 
 
 def pays_to_recompute_in_windows(node: Node, inputs: RecomputeInputs | None, executions: float, target: Target) -> bool:
-    """Whether the loops of a host over windows should compute ``node``, and all that it is made of, ``executed`` times.
+    """Whether the loops of a host over windows should compute ``node``, and all that it is made of, so many times.
 
     Otherwise it is written once, by a kernel that reads as much, and read in place of what it is made of. What is far from
     memory, or made by a product whose kernel can compute it, is not worth more than once.
 
     Args:
-        executed: lanes of vectors that would hold no window count as well.
+        executions: lanes of vectors that would hold no window count as well.
     """
     if inputs is None or inputs.reduction_bytes:
         return False
@@ -138,8 +138,8 @@ def pays_to_recompute(
 
     Args:
         readers: groups that would read it from memory.
-        computing: the group that would write it; None for a kernel that does nothing else.
-        executed: how often a group would compute it.
+        writer: the group that would write it; None for a kernel that does nothing else.
+        executions: how often a group would compute it.
     """
     # the kernel of a reduction that it is made of could compute it as well, and is there in any case
     larger = bucket_scale(node.shape)

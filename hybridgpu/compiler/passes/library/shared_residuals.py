@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 
 from ...ir.graph import Graph, Node
-from ...primitives.views import RESHAPES, strip_views
-from ..materialize import PRODUCTS, as_strided, readable_without_copy
+from ...primitives.views import strip_views
+from ..materialize import memory_behind
 from ..precision.exact_extrema import bits_may_change, extrema_operands
 
 __all__ = ["choose_residuals", "materialized_operands"]
@@ -35,10 +35,7 @@ def materialized_operands(graph: Graph, by_library: Callable[[Node], bool], exac
         if node.prim.name not in ("dot", "conv") or not by_library(node):
             continue
         for k, operand in enumerate(node.inputs):
-            memory = strip_views(operand, RESHAPES) if readable_without_copy(node, k, operand) else operand
-            if readable_without_copy(node, k, operand) and node.prim.name in PRODUCTS:
-                view = as_strided(operand)
-                memory = view[0] if view is not None else memory
+            memory = memory_behind(node, k, operand)
             if memory.prim.family in _FUSIBLE and strip_views(memory).prim.family != "leaf":
                 materialized[memory] = None
     if not materialized:

@@ -23,10 +23,10 @@ class BufferAssignment:
     """The plan.
 
     Attributes:
-        places: intermediate result -> ('arena', offset) or ('output', number of the result of the program).
+        locations: intermediate result -> ('arena', offset) or ('output', number of the result of the program).
         in_place: for each step the (operand, result) pairs that share memory.
-        arena: size of the arena in bytes.
-        least: what lives in it at the fullest step.
+        arena_bytes: size of the arena.
+        peak_live: bytes that live in it at the fullest step.
     """
 
     locations: dict[Node, tuple[str, int]]

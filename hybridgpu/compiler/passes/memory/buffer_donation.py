@@ -21,7 +21,7 @@ def donate_buffers(graph: Graph, steps: Sequence[StepBuffers], donated: Mapping[
 
     Args:
         steps: in the order in which they run.
-        over: number of the result -> number of the argument that it is to replace.
+        donated: number of the result -> number of the argument that it is to replace.
     """
     written = {n: at for at, step in enumerate(steps) for n in step.outputs}
     last: dict[Node, int] = {}

@@ -218,9 +218,10 @@ def closure(wanted: Iterable[T], operands: Callable[[T], Iterable[T]]) -> set[T]
     found = set(wanted)
     stack = list(found)
     while stack:
-        new = [x for x in operands(stack.pop()) if x not in found]
-        found.update(new)
-        stack += new
+        for x in operands(stack.pop()):
+            if x not in found:
+                found.add(x)
+                stack.append(x)
     return found
 
 

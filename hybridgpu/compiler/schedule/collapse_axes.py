@@ -54,8 +54,11 @@ def split_at_quotients(program: ScalarProgram, lists: Sequence[list[Var]]) -> No
 
 
 def _find_split(e: Expr, among: Collection[Var]) -> tuple[Var, int] | None:
-    inside = (atom.expr for atom, _ in e.terms if isinstance(atom, (Quotient, Remainder)))
-    return split_point(e, among) or next(filter(None, (_find_split(x, among) for x in inside)), None)
+    split = split_point(e, among)
+    for atom, _ in e.terms:
+        if split is None and isinstance(atom, (Quotient, Remainder)):
+            split = _find_split(atom.expr, among)
+    return split
 
 
 def _ordered(program: ScalarProgram, variables: list[Var]) -> list[Var]:

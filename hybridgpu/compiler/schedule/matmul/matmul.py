@@ -227,7 +227,7 @@ def _lay_out_operands(p: _Product, row: Var, column: Var, constants: bool) -> No
         pointer = writer.pointers.setdefault(node, f"x{len(writer.pointers)}")
         table = {v: of_var(b) for v, b in zip(variables[:-2], p.batch, strict=True)}
         place = substitute(Expr(tuple((a, c) for a, c in offset.terms if a in variables[:-2]), offset.const), table)
-        if not writer.target.loop_nests:  # a thread begins at a row and a column
+        if not writer.target.device.loop_nests:  # a thread begins at a row and a column
             start = place + (of_var(row) * along if position == 0 else of_var(column) * across)
             writer.printed.clear()
             p.starts.append(address(pointer, writer.address_text(start, matrix=True)))

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from compiler.dynamic_sizes import texts_and_values
 from compiler.test_dynamic_args import INNER, MOVED, SLICED
-from compiler.test_dynamic_lengths import EVERY, ROWS
+from compiler.test_dynamic_lengths import EVERY, ROWS, inputs
 
 from hybridgpu.backends.cpu.backend import cpu_backend
 from hybridgpu.backends.cuda.backend import CudaBackend
@@ -229,7 +229,56 @@ def test_results_of_dimensions_are_kept_apart():
 SIZES = (12, 40, 61, 9, 4, 3, 2)
 
 
-@pytest.mark.parametrize("make", [*EVERY, *ROWS, *SLICED, *MOVED, *INNER], ids=lambda f: f.__name__)
+def slope_of_a_bias(b, n):
+    """Of few sentences."""
+    x, y = inputs(b, (3, n, 24), (3, n, 24))
+    return b.sum(x * y, (0, 1))
+
+
+def slope_of_positions(b, n):
+    """Words of all sentences at one place."""
+    x, y = inputs(b, (3, n, 24), (3, n, 24))
+    return b.sum(x + y, (0,))
+
+
+def slope_of_heads(b, n):
+    """A bias of heads that lie between words."""
+    (x,) = inputs(b, (3, 4, n, 16))
+    return b.sum(x, (0, 2))
+
+
+def mean_of_every_other(b, n):
+    """Neighbours in rows do not lie side by side, as where a loss picks what each word was."""
+    (x,) = inputs(b, (5, n, 8))
+    return b.sum(b.exp(b.slice(x, (0, 0, 3), (5, n, 4), (1, 1, 1))), (1, 2))
+
+
+def scores_of_made(b, n):
+    """The right operand is computed, row by row."""
+    q, k, f = inputs(b, (6, n, 24), (6, n, 24), (24,))
+    return b.dot(q, b.transpose(b.tanh(k + f), (0, 2, 1)))
+
+
+def words_first(b, n):
+    """A batch lies between the words of a sentence."""
+    (x,) = inputs(b, (12, n, 3, 16))
+    q, k = (b.transpose(b.slice(x, (0, 0, j, 0), (12, n, j + 1, 16), (1,) * 4), (1, 2, 0, 3)) for j in (0, 1))
+    q, k = (b.reshape(y, (n, 12, 16)) for y in (q, k))
+    return b.dot(q, b.transpose(k, (0, 2, 1)))
+
+
+def sentences_of_words(b, n):
+    """Few sentences, of which each word's features are multiplied."""
+    x, w = inputs(b, (4, n, 48), (48, 32))
+    return b.dot(b.reshape(b.transpose(x, (1, 0, 2)), (n * 4, 48)), w)
+
+
+#: of one text from the second size on
+KNOWN = [slope_of_a_bias, slope_of_positions, slope_of_heads, mean_of_every_other, scores_of_made, words_first]
+KNOWN += [sentences_of_words]
+
+
+@pytest.mark.parametrize("make", [*EVERY, *ROWS, *SLICED, *MOVED, *INNER, *KNOWN], ids=lambda f: f.__name__)
 def test_further_sizes_share_a_text(make, compiler):
     """From the second on, whatever the extents, those of loops that would be written out among them."""
     with symbolic_dims() as scope:

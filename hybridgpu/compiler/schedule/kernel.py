@@ -377,7 +377,8 @@ class CWriter:
 
     def boundary(self, value: int) -> str:
         """C text of a value of the outermost variable at which something else begins."""
-        return str(value) if self.split_axis is None or not worth_argument(value) else self.runtime_args.boundary(value)
+        dynamic = (self.split_axis is not None or type(value) is Dim) and worth_argument(value)
+        return self.runtime_args.boundary(value) if dynamic else literal_text(value)
 
     def is_dynamic(self, atom: Any) -> bool:
         """True for a variable whose extent is an argument, and for a part of one."""

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 from ...core.dataclass import dataclass
 from ..devices.cpu import CpuConstants
 from ..devices.gpu import GpuConstants
+from ..ir.computed import fits_into
+from ..ir.dims import nominal
 from ..ir.graph import Node
 from ..ir.indexing import Var, divide, modulo, of_var
 from ..passes.fuse.group import Group
@@ -145,9 +147,9 @@ def dynamic_panel_columns(depth: int, itemsize: int) -> int:
 
 
 def _largest_fitting(counts: tuple[int, ...], line: int) -> int:
-    return next(
-        (c for c in counts if c * line <= PANEL_BYTES), counts[-1] if counts[-1] * line <= _MAX_PANEL_BYTES else 0
-    )
+    """As many lines as fit a panel; of a dimension's length as many as of its nominal one, where there is room for them."""
+    tried = [(c, PANEL_BYTES) for c in counts] + [(counts[-1], _MAX_PANEL_BYTES)]
+    return next((c for c, room in tried if c * nominal(line) <= room and fits_into(c * line, room)), 0)
 
 
 def panel(

@@ -85,9 +85,9 @@ def schedule_rows(program: ScalarProgram, target: Target, members: list[Node]) -
     tile = transposed.rows if transposed else 0
     fits = width * 4 <= target.register_row
     columns = columns or transposed is not None or (width == 1 and not program.column_sums)
-    run = packed_lanes(program, rows) if columns and not transposed and len(program.reduced) == 1 else 0
-    if run and reduces_batch_axis(program):  # how many are added up is dynamic
-        run = 0
+    packed = columns and not transposed and len(program.reduced) == 1
+    # (where the batch is added up, how many there are is dynamic)
+    run = packed_lanes(program, rows) if packed and not reduces_batch_axis(program) else 0
     if run and len(rows) == 1:  # of a batch of one
         rows.insert(0, Var("r0", 1))
         program.vars.insert(0, rows[0])

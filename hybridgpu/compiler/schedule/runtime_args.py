@@ -166,7 +166,8 @@ def dynamic_axes(program: ScalarProgram, inner: Var, tested: frozenset[Var] = fr
 def dynamic_outer(program: ScalarProgram) -> frozenset[str]:
     """Dynamic axes of what is made of vectors alone on the CPU, one along the innermost axis.
 
-    A mask of positions and lengths is. Elsewhere loops over short rows are faster of a length that is a literal.
+    A mask of positions and lengths is. Elsewhere loops over short rows are faster of a length that is a literal, as it is until
+    it is known to change.
     """
     inner = program.vars[-1]
     if (
@@ -177,7 +178,8 @@ def dynamic_outer(program: ScalarProgram) -> frozenset[str]:
     ):
         return frozenset()
     loads = [s.offset.vars for s in program.scalars if s.op == "load" and s.offset is not None]
-    if not _contiguous_along(program, inner) or any(inner in vs and len(vs) > 1 for vs in loads):
+    rows = type(inner.extent) is not Dim and any(inner in vs and len(vs) > 1 for vs in loads)
+    if rows or not _contiguous_along(program, inner):
         return frozenset()
     return frozenset(v.name for v in program.vars)
 

@@ -20,6 +20,7 @@ from math import prod
 
 from ....core.dataclass import dataclass
 from ...devices.cpu import CpuConstants
+from ...ir.dims import Dim
 from ...ir.graph import Node
 from ...ir.indexing import ZERO, Expr, Var, of_var
 from ..blocks import Block, Line, texts
@@ -237,7 +238,8 @@ def streaming_condition(
     )
     starts = [f"hg::aligned({address(f'{writer.result_prefix}{program.stores.index(s)}', start)})" for s in stores]
     bytes_each = sum(_traffic_per_point(program, first).values()) if bytes_each is None else bytes_each
-    text = writer.runtime_args.named("bytes", bytes_each) if dynamic or writer.dynamic_axes else str(bytes_each)
+    dynamic = dynamic or bool(writer.dynamic_axes) or type(bytes_each) is Dim
+    text = writer.runtime_args.named("bytes", bytes_each) if dynamic else str(bytes_each)
     turns = writer.runtime_args.named("turns", first.extent)  # of all threads' chunks
     return " && ".join([f"hg::exceeds_caches({turns} * {text})", *starts])
 

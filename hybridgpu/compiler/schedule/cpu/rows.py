@@ -431,7 +431,7 @@ def _lane_count(extent: int) -> int:
 def _row_lane_count(row: Var, walks: int, runtime: bool) -> int:
     """Rows side by side; two sizes, so that texts depend little on an extent that is an argument."""
     size = _COLUMNS if walks == 1 else _COLUMNS // 2
-    size = size if row.extent > _LANES else _LANES
+    size = size if nominal(row.extent) > _LANES else _LANES
     return size if runtime else min(size, row.extent)
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from .codegen.cpu_units import cpu_source
 from .codegen.render import kernel_text
-from .ir.dims import Dim
+from .ir.dims import nominal
 from .ir.graph import Graph, Node
 from .passes.fuse import Group
 from .passes.fuse.group import distinct_labels
@@ -194,11 +194,7 @@ class _ProgramBuilder:
                 choice=None if choice == first.choice else choice,
                 chunk=chunk,
                 in_chunks=not kernel.most_chunks
-                and (
-                    (kernel.chunk_multiple > 0 and worth_argument(kernel.extents[0]))
-                    or type(chunk) is Dim  # at another size there may be several
-                    or chunk > 0
-                ),
+                and ((kernel.chunk_multiple > 0 and worth_argument(kernel.extents[0])) or nominal(chunk) > 0),
                 nanoseconds=trunc(one_thread_seconds(kernel, self._target) * 1e9),
             )
         )

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Literal
 from ..core.dataclass import dataclass
 from ..core.dtypes import f32
 from .ir.dim_texts import report_text, with_commas
-from .ir.dims import nominal
 from .passes.materialize import SCATTERS
 
 if TYPE_CHECKING:
@@ -120,14 +119,14 @@ def _select_dot(node: Node, target: Target) -> Selection:
     if target.name != "cpu":
         return _select_dot_by_cost(node, target)
     cpu, work = target.cpu, node.size * k
-    if nominal(m) <= cpu.thin_rows:
+    if m <= cpu.thin_rows:
         return Selection("matmul", f"{report_text(m)} {'row' if m == 1 else 'rows'}: bound by reading the matrix once")
     from .schedule.matmul.blocked import why_in_blocks
 
     why = why_in_blocks(node, target)
     if why:
         return Selection("matmul", f"in blocks: {why}")
-    if nominal(work) <= cpu.small_product_ops:
+    if work <= cpu.small_product_ops:
         return Selection("matmul", f"{with_commas(work)} multiplications take less than copying the operands")
     if node.dtype.is_half:
         return Selection(

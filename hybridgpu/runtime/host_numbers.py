@@ -9,7 +9,6 @@ import os
 import random
 import re
 import sys
-import threading
 import warnings
 from collections.abc import Callable, Sequence
 from types import FrameType
@@ -89,8 +88,8 @@ def warn_of_kept(name: str, functions: Sequence[Callable[..., Any]]) -> None:
     users = [f for f in functions if not f.__module__.startswith(_PACKAGE)]
     line = next(filter(None, map(_mentioning_line, users)), None)
     if line is None:
-        if threading.active_count() > 1 or not users:
-            return  # another thread has drawn them
+        if not users:
+            return
         code = users[0].__code__
         line = Line(code.co_filename, code.co_firstlineno)
     source = linecache.getline(line.file, line.number).strip()

@@ -195,7 +195,7 @@ class TracedCalls:
         graph, results = traces[-1]
         if len(traces) > 1 and all(_is_same(g, graph, by_value=True) and r == results for g, r in traces[:-1]):
             return graph, results
-        line = drawing_line(once) if threading.active_count() == 1 else None
+        line = drawing_line(once)
         raise not_traced(
             f"{self.name} draws random numbers of Python or NumPy, which would be the same at every call",
             "Draw them with mx.nd.random or mx.np.random, whose numbers are part of the graph.",

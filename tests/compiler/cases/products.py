@@ -47,6 +47,12 @@ def batched_in_blocks(b: Builder, x: Node, w: Node) -> Node:
     return b.transpose(b.dot(x, w), (0, 2, 1, 3)) * 2.0
 
 
+@case("f32[4,23,24]", "f32[4,23,24]", "f32[24]")
+def batched_with_a_bias(b: Builder, q: Node, k: Node, c: Node) -> Node:
+    """Scores of words: the right operand is computed row by row, and how many there are is dynamic."""
+    return b.dot(q, b.transpose(k + c, (0, 2, 1)))
+
+
 @case("f32[2,3,4,5]", "f32[2,3,5,6]")
 def batched(b: Builder, x: Node, w: Node) -> Node:
     return b.transpose(b.dot(x, w), (0, 2, 1, 3)) * 2.0

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from ...ir.dim_texts import report_text, with_commas
-from ...ir.dims import nominal
 from ...ir.graph import Node
 from ...passes.materialize import matrix_strides
 from ...target import Target
@@ -21,22 +20,21 @@ def why_in_blocks(node: Node, target: Target) -> str:
 
     That depends on the size of each matrix, not on that of a batch: attention's products, of which the extents are the
     length of a sentence, stay what they are when that changes. Nor does it depend on the number of terms where these are
-    those of a batch, as in the gradient of a weight. Dimensions decide by their nominal extents.
+    those of a batch, as in the gradient of a weight.
     """
     cpu, (m, k) = target.cpu, node.inputs[0].shape[-2:]
-    rows, terms = nominal(m), nominal(k)
     work, each = node.size * k, m * node.shape[-1] * k
-    if node.dtype.short not in ("f32", "f64") or rows <= cpu.thin_rows or nominal(work) == 0:
+    if node.dtype.short not in ("f32", "f64") or m <= cpu.thin_rows or work == 0:
         return ""
     along, across = (matrix_strides(i) for i in node.inputs)
     if node.ndim == 2 and along is not None and across is not None and reduces_outermost(along, across, k):
         size = m * node.shape[-1]
         return f"sums over a batch, {with_commas(size)} elements" if size >= _MIN_SUMS_OVER_BATCH else ""
-    if nominal(work) <= cpu.small_product_ops:
+    if work <= cpu.small_product_ops:
         return ""
-    if nominal(each) > cpu.tiled_product_ops:
+    if each > cpu.tiled_product_ops:
         return f"{with_commas(each)} multiplications, more than {cpu.tiled_product_ops:,}"
-    long_column = f"columns of {with_commas(k)} elements" if terms * node.dtype.size > cpu.copied_column_bytes else ""
+    long_column = f"columns of {with_commas(k)} elements" if k * node.dtype.size > cpu.copied_column_bytes else ""
     if along is None or across is None:  # copied first, into rows
         return long_column
     if across[0] == 1 and along[1] == 1:  # row_dot
@@ -44,8 +42,8 @@ def why_in_blocks(node: Node, target: Target) -> str:
     if target.panels and across[1] == 1:
         from ...passes.prepack_weights import MAX_PANEL_ROWS, PANEL_ROW_BYTES
 
-        if across[0] * node.dtype.size in PANEL_ROW_BYTES and terms <= MAX_PANEL_ROWS:
+        if across[0] * node.dtype.size in PANEL_ROW_BYTES and k <= MAX_PANEL_ROWS:
             return ""  # outer_product, on whole vectors side by side
-    if rows < _MIN_TILE_ROWS:
+    if m < _MIN_TILE_ROWS:
         return f"{report_text(m)} rows, of a matrix that does not lie in the order of the sum"
     return long_column

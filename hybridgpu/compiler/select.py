@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Literal
 from ..core.dataclass import dataclass
 from ..core.dtypes import f32
 from .ir.dim_texts import report_text, with_commas
+from .ir.dims import nominal
 from .passes.materialize import SCATTERS
 
 if TYPE_CHECKING:
@@ -126,7 +127,8 @@ def _select_dot(node: Node, target: Target) -> Selection:
     why = why_in_blocks(node, target)
     if why:
         return Selection("matmul", f"in blocks: {why}")
-    if work <= cpu.small_product_ops:
+    small = work if node.dtype.is_half else nominal(work)  # (else it decides about these words alone)
+    if small <= cpu.small_product_ops:
         return Selection("matmul", f"{with_commas(work)} multiplications take less than copying the operands")
     if node.dtype.is_half:
         return Selection(

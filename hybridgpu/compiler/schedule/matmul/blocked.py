@@ -23,15 +23,22 @@ def why_in_blocks(node: Node, target: Target) -> str:
     those of a batch, as in the gradient of a weight.
     """
     cpu, (m, k) = target.cpu, node.inputs[0].shape[-2:]
-    work, each = node.size * k, m * node.shape[-1] * k
+    work = node.size * k
     if node.dtype.short not in ("f32", "f64") or m <= cpu.thin_rows or work == 0:
         return ""
     along, across = (matrix_strides(i) for i in node.inputs)
     if node.ndim == 2 and along is not None and across is not None and reduces_outermost(along, across, k):
         size = m * node.shape[-1]
         return f"sums over a batch, {with_commas(size)} elements" if size >= _MIN_SUMS_OVER_BATCH else ""
-    if work <= cpu.small_product_ops:
-        return ""
+    why = _why_if_not_small(node, target)
+    return why if why and work > cpu.small_product_ops else ""  # asked last: it is a guard of every other size
+
+
+def _why_if_not_small(node: Node, target: Target) -> str:
+    """The same for a product that has more than a few multiplications, and does not sum over a batch."""
+    cpu, (m, k) = target.cpu, node.inputs[0].shape[-2:]
+    each = m * node.shape[-1] * k
+    along, across = (matrix_strides(i) for i in node.inputs)
     if each > cpu.tiled_product_ops:
         return f"{with_commas(each)} multiplications, more than {cpu.tiled_product_ops:,}"
     long_column = f"columns of {with_commas(k)} elements" if k * node.dtype.size > cpu.copied_column_bytes else ""

@@ -4,10 +4,8 @@
 from __future__ import annotations
 
 import inspect
-import linecache
 import os
 import random
-import re
 import sys
 import warnings
 from collections.abc import Callable, Sequence
@@ -20,8 +18,6 @@ __all__ = ["Line", "drawing_line", "generators", "warn_of_kept"]
 
 _PYTHON = inspect.getsourcefile(random) or ""  #: of Python's own functions, such as random.choice
 _PACKAGE = __name__.partition(".")[0] + "."
-_MENTIONED = re.compile(r"\b(random|rand|randn|randint|choice|shuffle|permutation)\b")
-_OF_GRAPHS = re.compile(r"\b(F|mx)\.(\w+\.)*random\b")
 
 
 class Line(NamedTuple):
@@ -83,32 +79,14 @@ def warn_of_kept(name: str, functions: Sequence[Callable[..., Any]]) -> None:
 
     Args:
         name: of the block.
-        functions: the ``hybrid_forward`` of its class and of those below it, its own first.
+        functions: the ``hybrid_forward`` of its class and of those below it, its own first; the first of the user's is named.
     """
-    users = [f for f in functions if not f.__module__.startswith(_PACKAGE)]
-    line = next(filter(None, map(_mentioning_line, users)), None)
-    if line is None:
-        if not users:
-            return
-        code = users[0].__code__
-        line = Line(code.co_filename, code.co_firstlineno)
-    source = linecache.getline(line.file, line.number).strip()
+    code = next((f.__code__ for f in functions if not f.__module__.startswith(_PACKAGE)), None)
+    if code is None:
+        return
     warnings.warn(
         f"{name} draws random numbers of Python or NumPy while it is traced, which are then the same at every call "
-        f"({os.path.basename(line.file)}:{line.number})\n    {source}\n"
+        f"({code.co_name}, {os.path.basename(code.co_filename)}:{code.co_firstlineno}, or what it calls)\n"
         "Draw them with F.random, whose numbers are part of the graph.",
         stacklevel=user_frame(),
     )
-
-
-def _mentioning_line(function: Callable[..., Any]) -> Line | None:
-    """The first line in the source of a function that names random numbers, but those of graphs."""
-    try:
-        lines, start = inspect.getsourcelines(function)
-    except (OSError, TypeError):
-        return None
-    file = inspect.getsourcefile(function) or ""
-    for k, line in enumerate(lines):
-        if _MENTIONED.search(_OF_GRAPHS.sub("", line.partition("#")[0])):
-            return Line(file, start + k)
-    return None

@@ -15,7 +15,7 @@ from ..core.autograd_state import state, traces
 from ..core.source_location import located_hint, place, user_frame
 from ..hints.arguments import taken_by, telling, unexpected
 from ..hints.gluon import ARGUMENTS, attribute_error
-from ..hints.misplaced import about_child, by_keyword, no_prefix
+from ..hints.misplaced import about_child, no_prefix
 from ..initializer import Uniform
 from ..ndarray import NDArray
 from ..ndarray import load as load_arrays
@@ -381,23 +381,17 @@ class Block:
 
     # -- running
 
-    if TYPE_CHECKING:  # which are to find inputs by keyword
-
-        def __call__(self, *args: Any) -> Any: ...
-
-    else:
-
-        def __call__(self, *args: Any, **others: Any) -> Any:
-            fast = self._hg_fast
-            try:
-                if others:
-                    raise by_keyword(type(self), self._hg_takes(), self._reg_params, next(iter(others)))
-                if fast is not None:
-                    return fast(*args)
-                return self._hg_call(args)
-            except MXNetError as e:
-                place(e, self.name)
-                raise
+    def __call__(
+        self, *args: Any
+    ) -> Any:  # keywords are left to Python's error: ``**`` would cost each call a dictionary
+        fast = self._hg_fast
+        try:
+            if fast is not None:
+                return fast(*args)
+            return self._hg_call(args)
+        except MXNetError as e:
+            place(e, self.name)
+            raise
 
     def _hg_call(self, args: tuple[Any, ...], compute: Callable[..., Any] | None = None) -> Any:
         """Hooks, and what they are around: ``forward``, or what computes the same."""
@@ -413,10 +407,6 @@ class Block:
         if np_flags.array:
             _refuse_legacy(out)
         return out
-
-    def _hg_takes(self) -> Callable[..., Any]:
-        """The function whose signature tells what the block is called with."""
-        return type(self).forward
 
     def forward(self, *args: Any) -> Any:
         """What the block computes; to be overridden."""

@@ -121,9 +121,6 @@ class HybridBlock(Block):
         super().register_child(block, name)
         self._clear_cached_op("a child was added")
 
-    def _hg_takes(self) -> Callable[..., Any]:
-        return type(self).forward if overrides_forward(self) else type(self).hybrid_forward
-
     def _hg_changed(self) -> None:
         super()._hg_changed()
         self.__dict__.pop("_hg_inner", None)

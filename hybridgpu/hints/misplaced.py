@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -15,7 +14,6 @@ __all__ = [
     "about_function",
     "about_initializer",
     "about_learned",
-    "by_keyword",
     "grad_req_error",
     "no_mapping",
     "no_optimizer",
@@ -40,24 +38,6 @@ def no_prefix(kind: type, prefix: Any) -> AttributeError:
     # a block becomes an attribute first, for which nothing is ready
     lacking = (kind, "_children") if hasattr(prefix, "register_child") else (type(prefix), "endswith")
     return AttributeError(f"'{lacking[0].__name__}' object has no attribute '{lacking[1]}'{_line(text)}")
-
-
-def by_keyword(kind: type, forward: Callable[..., Any], own: Iterable[str], name: str) -> TypeError:
-    """Where a block is called with an input by keyword.
-
-    Args:
-        forward: the block's ``forward`` or ``hybrid_forward``.
-        own: names of the block's parameters.
-    """
-    parameters = list(inspect.signature(forward).parameters.values())
-    start = 2 if [p.name for p in parameters[1:2]] == ["F"] else 1
-    names = [p.name for p in parameters[start:] if p.kind is p.POSITIONAL_OR_KEYWORD and p.name not in own]
-    if name not in names and any(p.kind is p.VAR_POSITIONAL for p in parameters):
-        names.append(name)
-    text = f"Inputs are given in order, without names: net({', '.join(names)})."
-    if name not in names:
-        text = f"A {kind.__name__} is called with ({', '.join(names)})."
-    return TypeError(f"Block.__call__() got an unexpected keyword argument '{name}'{_line(text)}")
 
 
 def about_child(value: Any, is_block: bool) -> str:

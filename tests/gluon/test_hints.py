@@ -204,17 +204,6 @@ def lambda_of(function, *inputs, hybridized=False):
     return made(*inputs)
 
 
-def masked(hybridized):
-    class Masked(gluon.HybridBlock):
-        def hybrid_forward(self, F, x, mask=None, scale=None):
-            return x * mask
-
-    made = Masked()
-    made.scale = made.params.get("scale", shape=(1,))
-    made.hybridize(hybridized)
-    return made
-
-
 def filled(init):
     made = gluon.Parameter("w", shape=(2, 2), init=init)
     made.initialize()
@@ -285,24 +274,6 @@ MISPLACED = {
         TypeError,
         "Adam.__init__() got an unexpected keyword argument 'lr'",
         "Write learning_rate instead; Adam takes learning_rate, beta1, ",
-    ),
-    "an input by keyword": (
-        lambda: masked(False)(ONE, mask=ONE),
-        TypeError,
-        "Block.__call__() got an unexpected keyword argument 'mask'",
-        "Inputs are given in order, without names: net(x, mask).",
-    ),
-    "an input by keyword, hybridized": (
-        lambda: masked(True)(ONE, mask=ONE),
-        TypeError,
-        "Block.__call__() got an unexpected keyword argument 'mask'",
-        "Inputs are given in order, without names: net(x, mask).",
-    ),
-    "a keyword that is no input": (
-        lambda: net()(ONE, train=True),
-        TypeError,
-        "Block.__call__() got an unexpected keyword argument 'train'",
-        "A Dense is called with (x).",
     ),
     "a list of blocks": (
         lambda: nn.HybridSequential([net()]),

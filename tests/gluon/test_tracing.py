@@ -492,9 +492,7 @@ def test_children_must_be_hybrid():
 
 def test_keyword_arguments_are_refused():
     net = block(lambda F, x: x)
-    with pytest.raises(
-        TypeError, match=r"unexpected keyword argument 'x'\nInputs are given in order, without names: net\(x\)"
-    ):
+    with pytest.raises(TypeError, match=r"^Block\.__call__\(\) got an unexpected keyword argument 'x'$"):
         net(x=nd.ones(3))
 
 

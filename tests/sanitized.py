@@ -106,7 +106,7 @@ def _faults_are_found(backend) -> bool:
     """Whether a child that reads one element too many ends, and one that does not lives."""
     with tempfile.TemporaryDirectory(prefix="sanitized-") as folder:
         file = Path(folder, "fault.so")
-        file.write_bytes(backend.toolchain.compile(_FAULT, "strict", backend.store))
+        file.write_bytes(backend.toolchain.compile(_FAULT, "strict", backend.store).library)
         add = ctypes.CDLL(str(file)).sum
     x = _aligned_bytes(40)
     ended = []

@@ -381,9 +381,7 @@ class Block:
 
     # -- running
 
-    def __call__(
-        self, *args: Any
-    ) -> Any:  # keywords are left to Python's error: ``**`` would cost each call a dictionary
+    def __call__(self, *args: Any) -> Any:  # ``**`` would cost each call a dictionary, for the sake of an error
         fast = self._hg_fast
         try:
             if fast is not None:

@@ -51,7 +51,7 @@ def made(tmp_path, monkeypatch):
     def call(text, numeric="strict"):
         before = len(runs)
         file = tmp_path / f"{len(runs)}.so"
-        file.write_bytes(toolchain.compile(text, numeric, store))
+        file.write_bytes(toolchain.compile(text, numeric, store).library)
         return ctypes.CDLL(str(file)).run0(), len(runs) - before
 
     return call, store
@@ -317,7 +317,7 @@ def test_units_with_different_headers_are_one_unit_as_well(made, tmp_path, monke
     assert ("half.h" in one) is not ("half.h" in other)
     monkeypatch.setattr(module, "cpu_count", lambda: 1)
     file = tmp_path / "whole.so"
-    file.write_bytes(find_toolchain(store).compile(program.source, numeric, store))
+    file.write_bytes(find_toolchain(store).compile(program.source, numeric, store).library)
     assert ctypes.CDLL(str(file)).run0
 
 

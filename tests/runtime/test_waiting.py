@@ -61,7 +61,7 @@ def toolchain(compiler, store, monkeypatch):
 def run(toolchain, text, store, tmp_path, numeric="strict"):
     with toolchain.start(numeric) as waiting:
         assert [type(w) for w in waiting] == [PrestartedCompiler] * 2
-        code = toolchain.compile(text, numeric, store, waiting)
+        code = toolchain.compile(text, numeric, store, waiting).library
     assert not any(w.object.parent.exists() for w in waiting)
     file = tmp_path / f"{time.monotonic_ns()}.so"
     file.write_bytes(code)
@@ -86,10 +86,10 @@ def test_the_code_is_that_of_a_compiler_that_had_its_text_at_once(toolchain, tmp
 
     for text in (ONE, TWO[0].replace("HG_KERNEL", "HG_EXPORT void")):
         file = tmp_path / "plain.so"
-        file.write_bytes(toolchain.compile(text + "\n", "strict", store))
+        file.write_bytes(toolchain.compile(text + "\n", "strict", store).library)
         with toolchain.start("strict") as waiting:
             other = tmp_path / "waited.so"
-            other.write_bytes(toolchain.compile(text + "\n", "strict", store, waiting))
+            other.write_bytes(toolchain.compile(text + "\n", "strict", store, waiting).library)
         assert instructions(file) == instructions(other) != ""
 
 
@@ -257,7 +257,7 @@ def test_where_no_other_process_can_be_started_one_waits(toolchain, store, tmp_p
     monkeypatch.setattr(module_of_waiting, "start", start)
     with toolchain.start("strict") as waiting:
         assert [w._process for w in waiting] == started
-        code = toolchain.compile(END_OF_UNIT.join(TWO), "strict", store, waiting)
+        code = toolchain.compile(END_OF_UNIT.join(TWO), "strict", store, waiting).library
     (tmp_path / "made.so").write_bytes(code)
     assert ctypes.CDLL(str(tmp_path / "made.so")).run0() == 9
 
@@ -397,7 +397,7 @@ def test_compilers_that_cannot_do_all(toolchain, tmp_path, store, text, waits, d
     assert (found.waits, bool(found.linker), found.flags) == (waits, direct, toolchain.flags)
     with found.start("strict") as waiting:
         assert bool(waiting) is waits
-        code = found.compile(ONE, "strict", store, waiting)
+        code = found.compile(ONE, "strict", store, waiting).library
     file = tmp_path / "made.so"
     file.write_bytes(code)
     assert ctypes.CDLL(str(file)).run0() == 7

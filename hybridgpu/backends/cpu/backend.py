@@ -280,21 +280,14 @@ class CpuBackend:
                     self.store.forget("so", key)
             if library is None:
                 pool = self._pool.preparing() if program.has_chunks else nullcontext()
-                kernels = self._missing_kernels(program)
                 with pool, self._compiling(program.prelude) as prelude:
-                    code = self.toolchain.compile(program.source, program.numeric, self.store, prestarted)
+                    made = self.toolchain.compile(program.source, program.numeric, self.store, prestarted)
+                kernels = tuple(name for unit in made.units for name in _DEFINED.findall(unit))
                 of_prelude = (0, ()) if prelude is None else prelude.result()
                 compiled, kernels = 1 + of_prelude[0], kernels + of_prelude[1]
-                library = self._kept_and_opened(key, code)
+                library = self._kept_and_opened(key, made.library)
             self._loaded[key] = library
         return library, (compiled, kernels)
-
-    def _missing_kernels(self, program: Program) -> tuple[str, ...]:
-        """Names of the program's kernels whose machine code is not kept."""
-        from .compile import missing_units
-
-        units = missing_units(self.toolchain, program.source, program.numeric, self.store)
-        return tuple(name for unit in units for name in _DEFINED.findall(unit))
 
     def _compiling(
         self, prelude: Program | None

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...cache.disk_cache import Store
 from ...cache.package_files import kernels_folder
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from .prestarted_compiler import PrestartedCompiler
     from .toolchain import Toolchain
 
-__all__ = ["CompileError", "compile_source", "cpu_count", "missing_units", "probe", "start"]
+__all__ = ["CompileError", "Compiled", "compile_source", "cpu_count", "probe", "start"]
 
 
 class CompileError(RuntimeError):
@@ -42,6 +42,18 @@ class CompileError(RuntimeError):
     def __init__(self, command: str, source: str, log: str) -> None:
         super().__init__(f"the C++ compiler refused a generated source ({command}):\n{log[:4000]}")
         self.source, self.log = source, log
+
+
+class Compiled(NamedTuple):
+    """What was made of a C++ text.
+
+    Attributes:
+        library: the shared library, as bytes of its file.
+        units: the texts that were compiled for it: the rest was linked from what is kept.
+    """
+
+    library: bytes
+    units: tuple[str, ...]
 
 
 _ROOM = 4 << 20  #: bytes: more than any library and its parts take
@@ -65,7 +77,7 @@ def start(toolchain: Toolchain, numeric: str, units: int) -> AbstractContextMana
 
 def compile_source(
     toolchain: Toolchain, source: str, numeric: str, store: Store, prestarted: Sequence[PrestartedCompiler] = ()
-) -> bytes:
+) -> Compiled:
     """The shared library of ``source``, whose units are compiled side by side.
 
     Where there are many, ``store`` keeps the machine code of all but the last, which has a program's entries: another
@@ -112,7 +124,7 @@ def compile_source(
                 runs = [_link(toolchain, start, [*map(str, (*made, *files)), "-o", str(out)])]
             failed = next((run for run in runs if run.returncode), None)
             if failed is None:
-                return out.read_bytes()
+                return Compiled(out.read_bytes(), tuple(texts))
             problem = _no_room(folder)
     except OSError as e:
         if shutil.which(toolchain.command[0]) is None:
@@ -127,12 +139,6 @@ def compile_source(
         raise NotBuiltError(f"the C++ compiler has no place to work in: {folder.parent}: {problem}")
     errors = failed.stderr.strip() or f"it ended with code {failed.returncode} and said nothing; was memory short?"
     raise CompileError(" ".join(toolchain.command), source, errors)
-
-
-def missing_units(toolchain: Toolchain, source: str, numeric: str, store: Store) -> list[str]:
-    """What :func:`compile_source` compiles of the units of ``source`` now."""
-    units, kept = source.split(END_OF_UNIT), KernelObjects(toolchain, numeric, store)
-    return [kept.plan(unit).text for unit in units[:-1]] + units[-1:] if len(units) > 2 else units
 
 
 def _no_room(folder: Path) -> str:

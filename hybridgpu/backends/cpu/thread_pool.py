@@ -101,7 +101,7 @@ class ThreadPool:
                 return ctypes.CDLL(str(path))
             except OSError:
                 self._store.forget("so", self._key)
-        return self._keep(self._key, self._toolchain.compile(_SOURCE, "strict", self._store))
+        return self._keep(self._key, self._toolchain.compile(_SOURCE, "strict", self._store).library)
 
 
 def _tell_number() -> None:

@@ -23,6 +23,7 @@ from ...core.settings import text_of
 from ..base import NotBuiltError
 
 if TYPE_CHECKING:
+    from .compile import Compiled
     from .prestarted_compiler import PrestartedCompiler
 
 __all__ = ["FLAGS", "MOST_WAITING", "Toolchain", "find_toolchain"]
@@ -115,7 +116,9 @@ class Toolchain:
 
         return start(self, numeric, min(units, MOST_WAITING))
 
-    def compile(self, source: str, numeric: str, store: Store, prestarted: Sequence[PrestartedCompiler] = ()) -> bytes:
+    def compile(
+        self, source: str, numeric: str, store: Store, prestarted: Sequence[PrestartedCompiler] = ()
+    ) -> Compiled:
         """The shared library of ``source``; see :func:`~hybridgpu.backends.cpu.compile.compile_source`."""
         from .compile import CompileError, compile_source
 

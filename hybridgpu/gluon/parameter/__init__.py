@@ -3,8 +3,9 @@
 
 from ...ndarray import NDArray
 from ...symbol import Symbol
+from .constant import Constant
 from .dictionary import ParameterDict
-from .parameter import Constant, DeferredInitializationError, Parameter, shape_is_known
+from .parameter import DeferredInitializationError, Parameter, shape_is_known
 
 __all__ = ["Constant", "DeferredInitializationError", "Parameter", "ParameterDict", "shape_is_known", "tensor_types"]
 

@@ -14,7 +14,8 @@ from ...hints.arguments import telling
 from ...ndarray import NDArray
 from ...ndarray import load as load_arrays
 from ...ndarray.serialization import write_arrays
-from .parameter import Constant, Parameter, same_dtype, take_together
+from .constant import Constant
+from .parameter import Parameter, same_dtype, take_together
 
 __all__ = ["ParameterDict", "shown_names"]
 

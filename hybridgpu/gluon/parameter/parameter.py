@@ -29,7 +29,7 @@ from ...symbol import Symbol
 from ...symbol import var as make_var
 from ...util import is_np_array, is_np_shape
 
-__all__ = ["Constant", "DeferredInitializationError", "Parameter", "contexts", "same_dtype", "shape_is_known", "take_together"]  # fmt: skip
+__all__ = ["DeferredInitializationError", "Parameter", "contexts", "same_dtype", "shape_is_known", "take_together"]  # fmt: skip
 
 
 #: arguments' names elsewhere -> here
@@ -568,53 +568,3 @@ def take_together(parameters: Sequence[tuple[Parameter, list[tuple[NDArray, Any]
     exchange([pair for _, pairs in parameters for pair in pairs])
     for p, _ in parameters:
         p._hg_tell_trainer()
-
-
-class Constant(Parameter):
-    """A parameter that is never learned.
-
-    Args:
-        name: full name.
-        value: array, list or number; lists become float32.
-    """
-
-    def __new__(cls, *args: Any, **kwargs: Any) -> Constant:
-        if len(args) == 1 and not kwargs and not isinstance(args[0], str):  # as in MXNet 2
-            raise TypeError(
-                "Constant.__init__() missing 1 required positional argument: 'value'\n"
-                + located_hint("Write Constant(name, value).")
-            )
-        return super().__new__(cls)
-
-    def __init__(self, name: str, value: Any) -> None:
-        if not isinstance(value, NDArray):
-            value = of_mode(ndarray.array(value))
-        self.value = value
-
-        class Init(initializer.Initializer):
-            def _init_weight(self, name: str, arr: Any) -> None:
-                value.as_nd_ndarray().copyto(arr.as_nd_ndarray())
-
-            _init_default = _init_bias = _init_beta = _init_gamma = _init_zero = _init_one = _init_weight
-
-        init_name = f"Constant_{name}_{id(self)}"
-        Init.__name__ = init_name
-        initializer.register(Init)
-        super().__init__(name, grad_req="null", shape=value.shape, dtype=value.dtype, init=init_name)
-
-    def __repr__(self) -> str:
-        return f"Constant {self.name} (shape={self.shape}, dtype={self.dtype})"
-
-    @property
-    def grad_req(self) -> str:
-        """Always 'null'."""
-        return "null"
-
-    @grad_req.setter
-    def grad_req(self, req: str) -> None:
-        if req != "null":
-            warnings.warn(
-                f'Constant parameter "{self.name}" does not support grad_req other than "null", and new value "{req}" is ignored.',
-                stacklevel=user_frame(),
-            )
-        self._grad_req = "null"

@@ -9,26 +9,17 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from .. import ndarray as nd_module
-from .. import symbol as sym_module
-from ..base import MXNetError
 from ..core import autograd_state
-from ..core.dtypes import dtype_of, f32
 from ..core.settings import numeric_mode
-from ..core.source_location import block_scope, located_hint, user_frame
+from ..core.source_location import located_hint, user_frame
 from ..hints.gluon import about_arguments
 from ..hints.misplaced import about_child
-from ..hints.node_errors import origin_of_input
-from ..hints.op_errors import about_types
 from ..ndarray import NDArray
 from ..ndarray.serialization import write_arrays
 from ..ndarray.versions import exchanging, is_versioned, pinned
 from ..runtime.cached_op import CachedOp
-from ..runtime.host_numbers import generators, warn_of_kept
-from ..runtime.hybridize_flags import FLAGS, call_options, check_flags, warn_of_unused
-from ..symbol import Group, Symbol
-from ..symbol import var as make_var
-from ..symbol.inference import Inference
-from ..symbol.node import topological
+from ..runtime.hybridize_flags import FLAGS, check_flags, warn_of_unused
+from ..symbol import Symbol
 from .block import Block
 from .forward import (
     HYBRID_BLOCK,
@@ -49,6 +40,7 @@ from .forward import (
 from .operators import with_operators_of_mode
 from .parameter import DeferredInitializationError, Parameter, ParameterDict, shape_is_known
 from .pytree import check_contexts, first_array, flatten, formats_agree, kind_of_call, regroup
+from .symbolic_trace import bound_graph, call_on_symbols, infer_parameter_shapes, infer_parameter_types, trace_symbols
 
 if TYPE_CHECKING:
     from ..runtime.reports.explain import Explanation
@@ -256,13 +248,7 @@ class HybridBlock(Block):
             if self._active:
                 return run_graph(self, call, self._hg_eager_call)
             return self._hg_eager(x, tuple(args))
-        params = {key: p.var() for key, p in self._reg_params.items()}
-        with self.name_scope(), block_scope(self.name):
-            try:
-                return self.hybrid_forward(sym_module, x, *args, **params)
-            except TypeError as e:
-                about_arguments(e, self, len(call))
-                raise
+        return call_on_symbols(self, call)
 
     def _hg_eager_call(self, x: Any, *args: Any) -> Any:
         return self._hg_eager(x, args)
@@ -294,34 +280,10 @@ class HybridBlock(Block):
         graph = self._cached_graph  # which another thread may drop
         if graph is None:
             with preparing, changing:  # what another thread changes meanwhile comes after the trace, and undoes it
-                graph = self._cached_graph or self._hg_trace(args)
-        return graph
-
-    def _hg_trace(self, args: tuple[Any, ...]) -> tuple[list[Symbol], Symbol]:
-        flat, form = flatten(args, "input")
-        names = ["data"] if len(flat) <= 1 else [f"data{k}" for k in range(len(flat))]
-        inputs = [None if x is None else _variable_for(n, x) for n, x in zip(names, flat, strict=True)]
-        grouped = regroup(list(inputs), form)
-        params = {key: p.var() for key, p in self._reg_params.items()}
-        before = generators()
-        with self.name_scope(), block_scope(self.name):
-            try:
-                out = self.hybrid_forward(sym_module, *grouped, **params)
-            except TypeError as e:
-                about_arguments(e, self, len(args))
-                raise
-        if generators() != before:
-            kinds: dict[type, None] = {}
-            self.apply(lambda block: kinds.setdefault(type(block)))
-            warn_of_kept(self.name, [k.hybrid_forward for k in reversed(kinds) if issubclass(k, HybridBlock)])
-        if out is None:
-            raise TypeError(
-                "Expected a list of symbols as input\n"
-                f"{type(self).__name__}.hybrid_forward returned None: end it with a return statement (block {self.name})."
-            )
-        outputs, self._out_format = flatten(out, "output")
-        self._in_format = form
-        graph = self._cached_graph = ([i for i in inputs if i is not None], Group(outputs, class_of_symbols(outputs)))
+                graph = self._cached_graph
+                if graph is None:
+                    graph, (self._in_format, self._out_format) = trace_symbols(self, args)
+                    self._cached_graph = graph
         return graph
 
     def _hg_compiled_graph(self, args: tuple[Any, ...]) -> CachedOp:
@@ -332,43 +294,14 @@ class HybridBlock(Block):
                 op = self._cached_op
                 if op is None:
                     changes = self._hg_changes
-                    op = self._hg_build_cached_op(args)
+                    with changing:
+                        graph = self._get_graph(*args)
+                        formats, flags = (self._in_format, self._out_format), self._flags
+                    op = bound_graph(self, graph, formats, flags, self._hg_first)
                     with changing:
                         if self._hg_changes == changes:  # else it is out of date: another thread has called hybridize()
                             self._cached_op = op
         return op
-
-    def _hg_build_cached_op(self, args: tuple[Any, ...]) -> CachedOp:
-        with changing:
-            inputs, out = self._get_graph(*args)
-            formats, flags = (self._in_format, self._out_format), self._flags
-        params = dict(self.collect_params().items())
-        names = set(out.list_inputs())
-        unused = [
-            f"The {self._hg_position(i.name)} input to HybridBlock" for i in inputs if i.name and i.name not in names
-        ]
-        if idle := ", ".join(n for n in params if n not in names):
-            unused.append(f"Parameter {idle}")
-        if unused:
-            for what in unused:
-                warnings.warn(f"{what} is not used by any computation. Is this intended?", stacklevel=user_frame())
-        data = [i.name for i in inputs]
-        missing = [n for n in names if n not in params and n not in data]
-        if missing:
-            raise AssertionError(
-                f"Unknown input to HybridBlock: {(first := sorted(missing)[0])}\n"
-                "A block in a list is no child of this one: self.register_child(block), or nn.HybridSequential in the list's place. "
-                "An operator of F makes no parameters: use a layer of gluon.nn, or make them in __init__, "
-                "self.weight = self.params.get('weight', ...), and name them as arguments of hybrid_forward."
-                + origin_of_input(topological(out._heads), first)
-            )
-        op = CachedOp(out, data, params, self.name, *call_options(flags), first=self._hg_first)  # type: ignore[arg-type]
-        op.formats = formats
-        return op
-
-    def _hg_position(self, name: str) -> str:
-        number = int(name[4:] or 0)
-        return f"{number}-th"
 
     def _call_cached_op(self, args: tuple[Any, ...]) -> Any:
         traced = self._hg_traced is not None if self._cached_op is not None else traces_arrays(self)
@@ -454,51 +387,16 @@ class HybridBlock(Block):
         except Exception as e:
             raise ValueError(f"Deferred initialization failed because shape cannot be inferred. {e}") from e
 
-    def _hg_infer(self, args: tuple[Any, ...]) -> tuple[Inference, dict[str, Parameter]]:
-        inputs, out = self._get_graph(*args)
-        flat = [x for x in flatten(args, "input")[0] if x is not None]
-        shapes = {i.name: x.shape for i, x in zip(inputs, flat, strict=True)}
-        dtypes = {i.name: dtype_of(x.dtype) for i, x in zip(inputs, flat, strict=True)}
-        inference = Inference(out, shapes, dtypes)  # type: ignore[arg-type]
-        try:
-            inference.run()
-        except MXNetError as e:
-            if not about_types(e):
-                raise
-            # shapes follow all the same; the call itself says what is wrong with the types
-            inference = Inference(out, shapes, dict.fromkeys(out.list_inputs(), f32))  # type: ignore[arg-type]
-            inference.run()
-        return inference, dict(self.collect_params().items())
-
     def infer_shape(self, *args: Any) -> None:
         """Fill in unknown shapes of parameters from the inputs."""
         if traces_arrays(self):
             complete_shapes(self, args)
-            return
-        inference, params = self._hg_infer(args)
-        for node in inference.order:
-            if node.op is None and node.name in params:
-                shape = inference.shapes.get((id(node), 0))
-                if shape is None:
-                    if not all(d > 0 for d in params[node.name].shape or (0,)):
-                        raise MXNetError(
-                            f"the shape of parameter {node.name} does not follow from the inputs; give it when the parameter is made"
-                        )
-                    continue
-                params[node.name].shape = shape
+        else:
+            infer_parameter_shapes(self, self._get_graph(*args), args)
 
     def infer_type(self, *args: Any) -> None:
         """Give parameters the element types that follow from the inputs."""
-        from ..symbol.inference import type_propagation
-
-        inputs, out = self._get_graph(*args)
-        flat = [x for x in flatten(args, "input")[0] if x is not None]
-        dtypes = {i.name: dtype_of(x.dtype) for i, x in zip(inputs, flat, strict=True)}
-        types = type_propagation(out, dtypes, declared=False)  # type: ignore[arg-type]
-        params = self.collect_params()
-        for node in topological(out._heads):
-            if node.op is None and node.name in params:
-                params[node.name].cast(types[id(node), 0].np.type)
+        infer_parameter_types(self, self._get_graph(*args), args)
 
     # -- files and reports
 
@@ -571,32 +469,6 @@ class HybridBlock(Block):
                 )
         flat = argument_tree(inputs)[0] if op.traced is not None else flatten(inputs, "input")[0]
         return op.explain([x for x in flat if x is not None])
-
-
-def _variable_for(name: str, x: Any) -> Symbol:
-    """The variable that stands for an argument in a trace, of its interface."""
-    variable = make_var(name)
-    return variable if x._kind is None else variable.as_np_ndarray()  # type: ignore[no-any-return]
-
-
-def class_of_symbols(symbols: list[Symbol]) -> type[Symbol]:
-    """The class of all results of a graph.
-
-    Raises:
-        TypeError: some are of np, others are not.
-    """
-    kinds = {s._kind for s in symbols}
-    if len(kinds) > 1:
-        raise TypeError(
-            "Found both classic symbol (mx.sym.Symbol) and numpy symbol (mx.sym.np._Symbol) in outputs. This will prevent you "
-            "from building a computation graph by grouping them since different types of symbols are not allowed to be grouped "
-            "in Gluon to form a computation graph. You will need to convert them to the same type of symbols, either classic or "
-            "numpy following this rule: if you want numpy ndarray output(s) from the computation graph, please convert all the "
-            "classic symbols in the list to numpy symbols by calling `as_np_ndarray()` on each of them; if you want classic "
-            "ndarray output(s) from the computation graph, please convert all the numpy symbols in the list to classic symbols "
-            "by calling `as_nd_ndarray()` on each of them."
-        )
-    return kinds.pop() or Symbol
 
 
 HYBRID_BLOCK.append(HybridBlock)

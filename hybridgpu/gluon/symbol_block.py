@@ -14,9 +14,10 @@ from ..symbol.inference import type_propagation
 from ..symbol.node import topological
 from ..util import is_np_array
 from .block import indent
-from .hybrid import HybridBlock, class_of_symbols
+from .hybrid import HybridBlock
 from .parameter import ParameterDict
 from .pytree import flatten, regroup
+from .symbolic_trace import class_of_symbols
 
 __all__ = ["SymbolBlock"]
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import inspect
 import math
 import re
+import warnings
 
 import numpy as np
 import pytest
@@ -374,6 +375,35 @@ def test_a_dtype_that_does_not_fit_names_the_operator():
             net(nd.ones(X, dtype="float64"))
         if hybridized:
             assert "Error in operator dense0_fwd: " in str(caught.value) and "dense0" in str(caught.value)
+
+
+#: arguments, names of the variables, and which inputs are told to be unused: as in MXNet 1.9.1
+NAMED = [
+    ((1,), ["data"], ""),
+    ((1, None), ["data"], ""),
+    ((1, 1), ["data0", "data1"], "1-th"),
+    ((1, None, 1), ["data0", "data1"], "1-th"),
+    ((1, 1, 1), ["data0", "data1", "data2"], "1-th, 2-th"),
+]
+
+
+@pytest.mark.parametrize(("args", "names", "unused"), NAMED, ids=[str(r[0]) for r in NAMED])
+def test_inputs_are_counted_without_none(args, names, unused):
+    net = block(lambda F, x, y=None, z=None: x * 2)
+    net.hybridize()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        net(*(n and nd.ones(2) for n in args))
+    told = f"The {unused} input to HybridBlock is not used by any computation. Is this intended?"
+    assert [str(w.message) for w in caught] == ([told] if unused else [])
+    assert [i.name for i in net._cached_graph[0]] == names
+
+
+def test_an_unused_input_of_a_symbol_block_has_any_name():
+    data, label = mx.sym.var("data"), mx.sym.var("softmax_label")
+    net = mx.gluon.SymbolBlock(data * 2, [data, label])
+    with pytest.warns(UserWarning, match=r"^The 1-th input to HybridBlock is not used"):
+        assert net(nd.ones(2), nd.ones(2)).asnumpy().tolist() == [2, 2]
 
 
 # -- structure of arguments and results

@@ -15,6 +15,7 @@ from hybridgpu.cli.bench.workloads import dense, elementwise, pictures, rows
 from hybridgpu.compiler.pipeline import compile_graph
 from hybridgpu.compiler.target import CPU, cuda_target
 from hybridgpu.gluon import HybridBlock, nn
+from hybridgpu.gluon.symbolic_trace import inferred
 from hybridgpu.symbol.lowering import lower_symbol
 from hybridgpu.symbol.node import topological
 
@@ -101,8 +102,9 @@ def traced(make, shapes, np_mode):
         net = make()
         net.initialize()
         arrays = [mx.nd.zeros(shape) for shape in shapes]
-        _, out = net._get_graph(*[x.as_np_ndarray() if np_mode else x for x in arrays])
-        inference, _ = net._hg_infer(tuple(x.as_np_ndarray() if np_mode else x for x in arrays))
+        args = tuple(x.as_np_ndarray() if np_mode else x for x in arrays)
+        _, out = graph = net._get_graph(*args)
+        inference = inferred(graph, args)
     finally:
         mx.npx.reset_np()
     types = {

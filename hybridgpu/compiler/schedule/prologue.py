@@ -143,12 +143,16 @@ def panel_columns(columns: int, depth: int, itemsize: int, along: bool) -> int:
 def dynamic_panel_columns(depth: int, itemsize: int) -> int:
     """Columns of a panel of a right operand that is contiguous along the sum, where how many there are is dynamic; 0 if
     there is no room for some."""
-    return next((c for c in _PANEL_COLUMNS if c * depth * itemsize <= PANEL_BYTES), 0)
+    return _largest_fitting(_PANEL_COLUMNS, depth * itemsize, PANEL_BYTES)  # which the memory of such a panel has
 
 
-def _largest_fitting(counts: tuple[int, ...], line: int) -> int:
-    """As many lines as fit a panel; of a dimension's length as many as of its nominal one, where there is room for them."""
-    tried = [(c, PANEL_BYTES) for c in counts] + [(counts[-1], _MAX_PANEL_BYTES)]
+def _largest_fitting(counts: tuple[int, ...], line: int, most: int = _MAX_PANEL_BYTES) -> int:
+    """As many lines as fit a panel; of a dimension's length as many as of its nominal one, where there is room for them.
+
+    Args:
+        most: bytes that the fewest lines may take.
+    """
+    tried = [(c, PANEL_BYTES) for c in counts] + [(counts[-1], most)]
     return next((c for c, room in tried if c * nominal(line) <= room and fits_into(c * line, room)), 0)
 
 

@@ -30,7 +30,7 @@ from hybridgpu.backends.cpu.compile import CompileError
 from hybridgpu.backends.cpu.prestarted_compiler import PrestartedCompiler
 from hybridgpu.backends.cpu.toolchain import FLAGS, Toolchain
 from hybridgpu.cache.disk_cache import Store
-from hybridgpu.compiler.program import END_OF_UNIT
+from hybridgpu.compiler.program import END_OF_KERNEL, END_OF_UNIT
 from hybridgpu.gluon import nn
 from hybridgpu.runtime import compilation
 
@@ -401,6 +401,27 @@ def test_compilers_that_cannot_do_all(toolchain, tmp_path, store, text, waits, d
     file = tmp_path / "made.so"
     file.write_bytes(code)
     assert ctypes.CDLL(str(file)).run0() == 7
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no shell scripts")
+def test_units_are_kept_whole_where_the_linker_takes_no_parts(toolchain, tmp_path, store):
+    """What it refuses it is never told, be it started by the compiler or by name."""
+    linker = tmp_path / "ld"
+    linker.write_text(
+        f'#!/bin/sh\ncase "$*" in *gc-sections*) echo "no such option" >&2; exit 1;; esac\nexec {toolchain.linker} "$@"\n'
+    )
+    linker.chmod(0o700)
+    found = module._find(((script(tmp_path, f'set -- -B{tmp_path} "$@"'),),), store)
+    module._find.cache_clear()
+    assert toolchain.part_options and not found.part_options and toolchain.key != found.key
+    kernels = [f'extern "C" int f{n}() {{ return {n}; }}\n' for n in range(4)]
+    entry = 'extern "C" int f1(); extern "C" int f2(); HG_EXPORT int run0() { return 10 * f1() + f2(); }\n'
+    for order in ([0, 1, 2, 3], [0, 2, 1, 3]):
+        units = [END_OF_KERNEL.join(["", *(kernels[k] for k in half)]) for half in (order[:2], order[2:])]
+        file = tmp_path / f"{order[1]}.so"
+        source = END_OF_UNIT.join([*units, f'#include "cpu.h"\n{entry}'])
+        file.write_bytes(found.compile(source, "strict", store))
+        assert ctypes.CDLL(str(file)).run0() == 12
 
 
 def test_arguments_may_be_for_the_linker_too(toolchain, store):

@@ -19,7 +19,7 @@ from ...cache.package_files import kernels_folder
 from ...compiler.program import END_OF_UNIT
 from ...core.temp_dirs import scratch
 from ..base import NotBuiltError, this_thread
-from .kernel_objects import LINKS_PARTS, KernelObjects, UnitPlan
+from .kernel_objects import KernelObjects, UnitPlan
 from .process import run as _run
 
 if TYPE_CHECKING:
@@ -60,8 +60,6 @@ _ROOM = 4 << 20  #: bytes: more than any library and its parts take
 
 #: code and constants lie in the same pages: a fifth of the bytes, and two pieces to bring into memory in place of four
 _AS_PAGES = ("-z", "noseparate-code")
-#: of a unit that is kept some kernels may belong to other programs, or be in two units
-_FROM_KEPT = ("-z", "muldefs", "--gc-sections")
 
 
 def start(toolchain: Toolchain, numeric: str, units: int) -> AbstractContextManager[Sequence[PrestartedCompiler]]:
@@ -155,7 +153,6 @@ def _link(toolchain: Toolchain, start: list[str], files: list[str]) -> subproces
     """Link first without the libraries, which most kernels do not call: looking into them takes longer than all
     the rest of linking. The linker itself is started, where it is known: two programs that would start it take as
     long again."""
-    kept = [f"-Wl,{','.join(_FROM_KEPT)}"] if LINKS_PARTS else []
     if toolchain.libraries:
         direct = [
             toolchain.linker,
@@ -164,15 +161,15 @@ def _link(toolchain: Toolchain, start: list[str], files: list[str]) -> subproces
             "--eh-frame-hdr",
             *files,
             *_AS_PAGES,
-            *_FROM_KEPT,
+            *toolchain.part_options,
             "-z",
             "defs",
         ]
         with suppress(OSError):  # it has gone since it was found
-            run = _run(direct if toolchain.linker else [*start, *files, *kept, "-Wl,-z,defs"], "")
+            run = _run(direct if toolchain.linker else [*start, *files, "-Wl,-z,defs"], "")
             if run.returncode == 0:
                 return run
-    return _run([*start, *files, *kept, *toolchain.libraries], "")
+    return _run([*start, *files, *toolchain.libraries], "")
 
 
 def cpu_count() -> int:
@@ -223,7 +220,7 @@ def _from_start() -> list[str]:
     return [f"-I{kernels_folder()}", "-x", "c++", str(kernels_folder() / "read_stdin.h")]
 
 
-_PROBE = 'extern "C" float probe(float x) { return __builtin_sinf(x) + 1; }\n'
+_PROBE = 'extern "C" __attribute__((visibility("default"))) float probe(float x) { return __builtin_sinf(x) + 1; }\n'
 
 
 def probe(

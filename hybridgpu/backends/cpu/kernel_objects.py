@@ -9,7 +9,6 @@ compiled of arguments of which nothing is known).
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, NamedTuple
 
 from ...cache.disk_cache import Store
@@ -18,10 +17,7 @@ from ...compiler.program import END_OF_KERNEL
 if TYPE_CHECKING:
     from .toolchain import Toolchain
 
-__all__ = ["LINKS_PARTS", "KernelObjects", "UnitPlan"]
-
-#: whether the system's linker takes one of several definitions and leaves out what nothing uses; else units are kept whole
-LINKS_PARTS = sys.platform.startswith("linux")
+__all__ = ["KernelObjects", "UnitPlan"]
 
 
 class UnitPlan(NamedTuple):
@@ -65,7 +61,7 @@ class KernelObjects:
     def _found(self, kernel: str, objects: dict[str, bytes]) -> bool:
         """Whether an object has a kernel; it is put into ``objects``, by its key."""
         key = self._store.get_json("unit", self._key(kernel))
-        if not LINKS_PARTS or not isinstance(key, str):
+        if not self._toolchain.part_options or not isinstance(key, str):
             return False
         code = objects.get(key) or self._store.get("o", key)
         if code is not None:

@@ -33,6 +33,8 @@ MOST_WAITING = 2  #: compilers that start before there is a text for them
 #: The user's products are rounded; kernels/math_fma.h names those that need not be.
 _UNCONTRACTED = "-ffp-contract=off"
 _FAST = ("-ffp-contract=fast", "-DHG_FAST_MATH")  #: what fast mode has in its place
+#: To the linker: take one of several definitions, and leave out what nothing uses.
+_LINK_PARTS = "-Wl,-z,muldefs,--gc-sections"
 #: No flag here changes results: NaN, infinities, signed zeros and subnormals stay as IEEE 754 has them.
 #: -ffast-math would even switch the whole process to flush-to-zero.
 FLAGS = (
@@ -57,6 +59,7 @@ FLAGS = (
     "-fPIC",
     "-w",
     "-ffunction-sections",  # a linked unit's other kernels are left out
+    _LINK_PARTS,
     "-nostdlib",  # kernels need neither start-up files nor C++'s library: a tenth of the time of a small graph
     "-pipe",  # the assembler starts with the compiler
 )
@@ -103,6 +106,12 @@ class Toolchain:
         if numeric == "strict":
             return self.flags
         return (*(f for f in self.flags if f != _UNCONTRACTED), *_FAST)
+
+    @property
+    def part_options(self) -> tuple[str, ...]:
+        """What its linker is told where units are kept of which some kernels belong to other programs, or are in two units;
+        nothing where it cannot be: such units are kept whole."""
+        return tuple(_LINK_PARTS.split(",")[1:]) if _LINK_PARTS in self.flags else ()
 
     @property
     def libraries(self) -> tuple[str, ...]:

@@ -9,6 +9,8 @@
 #else
 #define HG_SHARED __attribute__((noinline))
 #endif
+// What units of a program share, and those of other programs: one unit defines it for all.
+#define HG_IN_LIBRARY HG_SHARED __attribute__((visibility("hidden")))
 #define HG_RESTRICT __restrict__
 #define HG_METHOD inline __attribute__((always_inline))
 #define HG_SIMD _Pragma("omp simd")

@@ -3,7 +3,8 @@
 //
 // A panel of the right operand, TERMS rows of as many columns as a tile has, is copied into lines that follow each other;
 // tiles of the result run down the rows beside it, their sums in registers. What a panel's columns have so far is kept for
-// at most ROWS rows. No number of a shape is in the text: the loops are compiled once a unit, whatever it multiplies.
+// at most ROWS rows. No number of a shape is in the text: the loops are compiled once, whatever is multiplied. Units of a
+// program have them in one of their own, which all programs have in common.
 // Every element is summed in the order of hg::matmul_axpy, so that both give the same bits.
 #pragma once
 
@@ -118,8 +119,8 @@ HG_DEVICE void blocked_columns(const T* a, const Index am, const Index ak, const
 
 // The sums of `rows` rows and `count` columns, at most blocked<T>::rows and blocked<T>::columns of them.
 template <typename T>
-static HG_SHARED void blocked_sums(const T* a, const T* b, const int rows, const int count, const int terms, const Index am,
-                                   const Index ak, const Index bk, const Index bn, T* sums) {
+HG_IN_LIBRARY void blocked_sums(const T* a, const T* b, const int rows, const int count, const int terms, const Index am,
+                                const Index ak, const Index bk, const Index bn, T* sums) {
   typedef blocked<T> block;
   T panel[block::terms * block::columns] __attribute__((aligned(64)));
   const bool in_parts = part_of<0, block::terms>(terms) != terms;
@@ -148,8 +149,8 @@ HG_DEVICE bool blocked_turns(const Index rows, const Shape& s) {
 // The same sums for at most blocked<T>::turned_rows rows and blocked<T>::turned_columns columns: some terms of all panels
 // after the others, so that the left operand, which is the large one, is read once.
 template <typename T>
-static HG_SHARED void blocked_turned(const T* a, const T* b, const int rows, const int columns, const int terms,
-                                     const Index am, const Index ak, const Index bk, const Index bn, T* sums) {
+HG_IN_LIBRARY void blocked_turned(const T* a, const T* b, const int rows, const int columns, const int terms,
+                                  const Index am, const Index ak, const Index bk, const Index bn, T* sums) {
   typedef blocked<T> block;
   T panel[block::terms * block::columns] __attribute__((aligned(64)));
   const bool in_parts = part_of<0, block::terms>(terms) != terms;
@@ -169,6 +170,14 @@ static HG_SHARED void blocked_turned(const T* a, const T* b, const int rows, con
     }
   }
 }
+
+#define HG_BLOCKED(HOW, T)                                                                     \
+  HOW void blocked_sums(const T*, const T*, int, int, int, Index, Index, Index, Index, T*);   \
+  HOW void blocked_turned(const T*, const T*, int, int, int, Index, Index, Index, Index, T*);
+#ifdef HG_UNITS
+HG_BLOCKED(extern template, float)
+HG_BLOCKED(extern template, double)
+#endif
 
 // sum over k of a[m * am + k * ak] * b[k * bk + n * bn] for rows begin … end - 1 and columns first … last - 1.
 template <typename T, typename F>

@@ -25,6 +25,14 @@
 #define HG_TILE_ROWS 3
 #define HG_TILE_COLUMNS 4
 #endif
+// Rows of a tile whose sums are taken product by product, and vectors of its columns: as many as hide how long a sum takes,
+// and fewer than there are vector registers.
+#define HG_AXPY_ROWS 4
+#if defined(__AVX512F__) || defined(__aarch64__)
+#define HG_AXPY_VECTORS 4
+#else
+#define HG_AXPY_VECTORS 2
+#endif
 #define HG_LINED_UP (128 << 10)  // bytes of rows that are copied at a time: they stay in the second-level cache
 
 namespace hg {
@@ -309,15 +317,20 @@ HG_DEVICE void matmul_dots(const T* a, const T* b, const Index begin, const Inde
   matmul_dots<ONE, N, K>(a, b, begin, end, N, AM, BN, out);
 }
 
-// MR rows and COUNT columns (of NV vectors) at once, or `count` where COUNT is 0; the right operand is contiguous along
-// the columns. (What is given as an argument may be known: everything here is inlined.)
-template <int MR, int NV, int COUNT, typename T, typename F>
-HG_DEVICE void axpy_block(const T* a, const T* b, const Index m, const Index n, const int count, const int terms,
-                          const int part, const Index am, const Index ak, const Index bk, F out) {
+// Sums of MR rows and NV vectors of columns; the right operand is contiguous along the columns. Of MR rows those that are not
+// there repeat the last one: to wait for their sums takes no longer. (What is given as an argument may be known: this is
+// inlined.)
+template <int MR, int NV, typename T>
+HG_DEVICE void axpy_tile(const T* a, const T* b, const Index rows, const int terms, const int part, const Index am,
+                         const Index ak, const Index bk, typename vector_of<T>::type (&sum)[MR][NV]) {
   typedef typename vector_of<T>::type V;
   typedef typename vector_of<T>::loose L;
   const int lanes = vector_of<T>::lanes;
-  V sum[MR][NV] = {};
+  const T* row[MR];
+  for (int i = 0; i < MR; ++i) {
+    row[i] = a + (i < rows ? i : rows - 1) * am;
+    for (int j = 0; j < NV; ++j) sum[i][j] = V{};
+  }
   for (int from = 0; from < terms; from += part) {
     const int to = terms - from < part ? terms : from + part;
     V some[MR][NV] = {};
@@ -325,46 +338,54 @@ HG_DEVICE void axpy_block(const T* a, const T* b, const Index m, const Index n, 
       V right[NV];
       for (int j = 0; j < NV; ++j) right[j] = *(const L*)(b + k * bk + j * lanes);
       for (int i = 0; i < MR; ++i) {
-        const T left = a[i * am + k * ak];
+        const T left = row[i][k * ak];
         for (int j = 0; j < NV; ++j) some[i][j] = multiply_add(left, right[j], some[i][j]);
       }
     }
     for (int i = 0; i < MR; ++i)
       for (int j = 0; j < NV; ++j) sum[i][j] += some[i][j];
   }
-  T line[MR][NV * lanes];
+}
+
+// MR rows, or the `rows` that are there, and COUNT columns, of NV vectors.
+template <int MR, int NV, int COUNT, typename T, typename F>
+HG_DEVICE void axpy_block(const T* a, const T* b, const Index m, const Index rows, const Index n, const int terms,
+                          const int part, const Index am, const Index ak, const Index bk, F out) {
+  typename vector_of<T>::type sum[MR][NV];
+  axpy_tile<MR, NV>(a, b, rows, terms, part, am, ak, bk, sum);
+  T line[MR][NV * vector_of<T>::lanes];
   __builtin_memcpy(line, sum, sizeof line);
-  // GCC 12 would store half a register of doubles by a masked vextractf64x4, which touches what its mask leaves out.
-  if constexpr (COUNT == 0) asm("" : "+m"(line));
+#pragma GCC unroll 8
   for (int i = 0; i < MR; ++i) {
+    if (i >= rows) break;
     HG_SIMD
-    for (int j = 0; j < (COUNT > 0 ? COUNT : NV * lanes); ++j)
-      if (COUNT > 0 || j < count) out(m + i, n + j, line[i][j]);  // (lanes of a mask)
+    for (int j = 0; j < COUNT; ++j) out(m + i, n + j, line[i][j]);
   }
 }
 
 template <bool ONE, int NV, int COUNT, typename T, typename F>
-HG_DEVICE void axpy_columns(const T* a, const T* b, const Index begin, const Index end, const Index n, const int count,
-                            const int terms, const int part, const Index am, const Index ak, const Index bk, F out) {
-  const int MR = ONE ? 1 : 4;
-  Index m = begin;
-  for (; m + MR <= end; m += MR) axpy_block<MR, NV, COUNT>(a + m * am, b, m, n, count, terms, part, am, ak, bk, out);
-  if constexpr (!ONE)
-    for (; m < end; ++m) axpy_block<1, NV, COUNT>(a + m * am, b, m, n, count, terms, part, am, ak, bk, out);
+HG_DEVICE void axpy_columns(const T* a, const T* b, const Index begin, const Index end, const Index n, const int terms,
+                            const int part, const Index am, const Index ak, const Index bk, F out) {
+  const int MR = ONE ? 1 : HG_AXPY_ROWS;
+  for (Index m = begin; m < end;) {
+    const Index rows = end - m;
+    if (ONE || rows > MR / 2) {
+      axpy_block<MR, NV, COUNT>(a + m * am, b, m, rows, n, terms, part, am, ak, bk, out);
+      m += MR;
+    } else if constexpr (!ONE) {
+      axpy_block<MR / 2, NV, COUNT>(a + m * am, b, m, rows, n, terms, part, am, ak, bk, out);
+      m += MR / 2;
+    }
+  }
 }
 
-// COUNT columns of b one behind the other, or `count` where COUNT is 0, aligned, zeros behind them.
+// COUNT columns of b one behind the other, aligned, zeros behind them.
 template <int NV, int COUNT, typename T>
-HG_DEVICE void gather_columns(T* to, const T* b, const int count, const int terms, const Index bk, const Index bn) {
+HG_DEVICE void gather_columns(T* to, const T* b, const int terms, const Index bk, const Index bn) {
   const int width = NV * vector_of<T>::lanes;
   for (int k = 0; k < terms; ++k) {
-    if constexpr (COUNT > 0) {
-      for (int j = 0; j < COUNT; ++j) to[k * width + j] = b[k * bk + j * bn];
-      for (int j = COUNT; j < width; ++j) to[k * width + j] = 0;
-    } else {
-      HG_SIMD
-      for (int j = 0; j < width; ++j) to[k * width + j] = j < count ? b[k * bk + j * bn] : T(0);
-    }
+    for (int j = 0; j < COUNT; ++j) to[k * width + j] = b[k * bk + j * bn];
+    for (int j = COUNT; j < width; ++j) to[k * width + j] = 0;
   }
 }
 
@@ -394,7 +415,7 @@ HG_DEVICE void strip(const T* a, const T* b, const Index begin, const Index end,
 template <bool ONE, int N, int K, typename T, typename F>
 HG_DEVICE void axpy_known(const T* a, const T* b, const Index begin, const Index end, const int terms, const Index am,
                           const Index ak, const Index bk, const Index bn, F out) {
-  const int NV = 4, lanes = vector_of<T>::lanes, width = NV * lanes, rest = N % width, some = (rest + lanes - 1) / lanes;
+  const int NV = ONE ? 4 : HG_AXPY_VECTORS, lanes = vector_of<T>::lanes, width = NV * lanes, rest = N % width, some = (rest + lanes - 1) / lanes;
   const int most = HG_LINED_UP / (sizeof(T) * width);  // rows of these columns that a copy may have
   const int length = K > 0 ? K : terms, part = part_of<K, 256>(terms), whole = rest / lanes;
   const bool awkward = bn != 1 || bk % lanes != 0 || bk * (Index)sizeof(T) >= 2048;
@@ -403,12 +424,12 @@ HG_DEVICE void axpy_known(const T* a, const T* b, const Index begin, const Index
     if (awkward && end - begin >= 16 && length <= most) {
       T columns[(K > 0 ? K : most) * width] __attribute__((aligned(64)));
       for (; n + width <= N; n += width) {
-        gather_columns<NV, width>(columns, b + n * bn, width, length, bk, bn);
-        axpy_columns<ONE, NV, width>(a, columns, begin, end, n, width, length, part, am, ak, width, out);
+        gather_columns<NV, width>(columns, b + n * bn, length, bk, bn);
+        axpy_columns<ONE, NV, width>(a, columns, begin, end, n, length, part, am, ak, width, out);
       }
       if constexpr (rest != 0) {
-        gather_columns<some, rest>(columns, b + n * bn, rest, length, bk, bn);
-        axpy_columns<ONE, some, rest>(a, columns, begin, end, n, rest, length, part, am, ak, some * lanes, out);
+        gather_columns<some, rest>(columns, b + n * bn, length, bk, bn);
+        axpy_columns<ONE, some, rest>(a, columns, begin, end, n, length, part, am, ak, some * lanes, out);
       }
       return;
     }
@@ -417,58 +438,134 @@ HG_DEVICE void axpy_known(const T* a, const T* b, const Index begin, const Index
     const bool twice = ONE && N >= 2 * width;
     if constexpr (twice)  // one row alone would wait for the sums of fewer vectors
       for (; n + 2 * width <= N; n += 2 * width)
-        axpy_columns<ONE, 2 * NV, 2 * width>(a, b + n, begin, end, n, 2 * width, length, part, am, ak, bk, out);
+        axpy_columns<ONE, 2 * NV, 2 * width>(a, b + n, begin, end, n, length, part, am, ak, bk, out);
     if constexpr (twice ? N % (2 * width) >= width : N >= width)
       for (; n + width <= N; n += width)
-        axpy_columns<ONE, NV, width>(a, b + n, begin, end, n, width, length, part, am, ak, bk, out);
+        axpy_columns<ONE, NV, width>(a, b + n, begin, end, n, length, part, am, ak, bk, out);
     const int at_once = 0 < K && K < lanes ? 1 : whole;  // (short sums are written out: there registers are short)
     if constexpr (whole > 0)
       for (; n + at_once * lanes <= N; n += at_once * lanes)
-        axpy_columns<ONE, at_once, at_once * lanes>(a, b + n, begin, end, n, at_once * lanes, length, part, am, ak, bk, out);
+        axpy_columns<ONE, at_once, at_once * lanes>(a, b + n, begin, end, n, length, part, am, ak, bk, out);
   }
   for (; n < N; n += lanes)
     strip(a, b, begin, end, n, N - n < lanes ? (int)(N - n) : lanes, length, part, am, ak, bk, bn, out);
 }
 
-// NV vectors of columns, or the rest of them, where their number is an argument; `copy` has room for them.
-template <bool ONE, int NV, int COUNT, typename T, typename F>
-HG_DEVICE void axpy_dynamic(const T* a, const T* b, T* copy, const bool copied, const Index begin, const Index end,
-                         const Index n, const int count, const int terms, const int part, const Index am, const Index ak,
-                         const Index bk, const Index bn, F out) {
-  if (copied) gather_columns<NV, COUNT>(copy, b + n * bn, count, terms, bk, bn);
-  const Index step = copied ? NV * vector_of<T>::lanes : bk;
-  axpy_columns<ONE, NV, COUNT>(a, copied ? copy : b + n * bn, begin, end, n, count, terms, part, am, ak, step, out);
+// The same functions where the number of columns is an argument. They follow from the type alone.
+
+// NV vectors of neighbouring columns of b one behind the other, `count` columns of which are there.
+template <int NV, typename T>
+HG_DEVICE void axpy_copy(T* HG_RESTRICT to, const T* HG_RESTRICT b, const int count, const int terms, const Index bk) {
+  const int width = NV * vector_of<T>::lanes;
+  for (int k = 0; k < terms; ++k) {
+    HG_SIMD
+    for (int j = 0; j < width; ++j) to[k * width + j] = j < count ? b[k * bk + j] : T(0);
+  }
+}
+template <typename T>
+HG_IN_LIBRARY void axpy_gather(T* HG_RESTRICT to, const T* HG_RESTRICT b, const int vectors, const int count, const int terms,
+                               const Index bk, const Index bn) {
+  if (bn == 1) switch (vectors) {
+      case 1: return axpy_copy<1>(to, b, count, terms, bk);
+      case 2: return axpy_copy<2>(to, b, count, terms, bk);
+      case 3: return axpy_copy<3>(to, b, count, terms, bk);
+      default: return axpy_copy<4>(to, b, count, terms, bk);
+    }
+  const int width = vectors * vector_of<T>::lanes;
+  for (int k = 0; k < terms; ++k) {
+    for (int j = 0; j < count; ++j) to[k * width + j] = b[k * bk + j * bn];
+    for (int j = count; j < width; ++j) to[k * width + j] = 0;
+  }
 }
 
-// The same where the number of columns is an argument. A rest of them is always copied: vectors reach beyond.
+// MR rows, or the `rows` that are there, and NV vectors of lines that are `pitch` vectors apart.
+template <int MR, int NV, typename T>
+HG_DEVICE void axpy_store(const T* a, const T* b, const int rows, const int terms, const int part, const Index am,
+                          const Index ak, const Index bk, const int pitch, T* sums) {
+  typedef typename vector_of<T>::type V;
+  V sum[MR][NV];
+  axpy_tile<MR, NV>(a, b, rows, terms, part, am, ak, bk, sum);
+#pragma GCC unroll 8
+  for (int i = 0; i < MR; ++i) {
+    if (i >= rows) break;
+    for (int j = 0; j < NV; ++j) ((V*)sums)[i * pitch + j] = sum[i][j];
+  }
+}
+
+template <int NV, typename T>
+HG_DEVICE void axpy_rows(const T* a, const T* b, const int rows, const int terms, const int part, const Index am,
+                         const Index ak, const Index bk, const int pitch, T* sums) {
+  const int MR = HG_AXPY_ROWS, width = pitch * vector_of<T>::lanes;
+  for (int m = 0; m < rows;) {
+    const int left = rows - m;
+    if (left > MR / 2) {
+      axpy_store<MR, NV>(a + m * am, b, left, terms, part, am, ak, bk, pitch, sums + m * width);
+      m += MR;
+    } else {
+      axpy_store<MR / 2, NV>(a + m * am, b, left, terms, part, am, ak, bk, pitch, sums + m * width);
+      m += MR / 2;
+    }
+  }
+}
+
+// Sums of rows and of one to four vectors of columns, or of one row and eight vectors.
+template <typename T>
+HG_IN_LIBRARY void axpy_sums(const T* a, const T* b, const int rows, const int vectors, const int terms, const int part,
+                             const Index am, const Index ak, const Index bk, T* sums) {
+  const int NV = HG_AXPY_VECTORS, lanes = vector_of<T>::lanes;
+  if (rows == 1)  // which would wait for the sums of fewer vectors
+    switch (vectors) {
+      case 3: return axpy_store<1, 3>(a, b, 1, terms, part, am, ak, bk, 3, sums);
+      case 4: return axpy_store<1, 4>(a, b, 1, terms, part, am, ak, bk, 4, sums);
+      case 8: return axpy_store<1, 8>(a, b, 1, terms, part, am, ak, bk, 8, sums);
+    }
+  for (int v = 0; v < vectors; v += NV, b += NV * lanes, sums += NV * lanes) {
+    const int some = vectors - v < NV ? vectors - v : NV;
+    if (some == 1) axpy_rows<1>(a, b, rows, terms, part, am, ak, bk, vectors, sums);
+    if (some == 2) axpy_rows<2>(a, b, rows, terms, part, am, ak, bk, vectors, sums);
+    if constexpr (NV > 2) {
+      if (some == 3) axpy_rows<3>(a, b, rows, terms, part, am, ak, bk, vectors, sums);
+      if (some == 4) axpy_rows<4>(a, b, rows, terms, part, am, ak, bk, vectors, sums);
+    }
+  }
+}
+
+#define HG_AXPY(HOW, T)                                                                        \
+  HOW void axpy_gather(T*, const T*, int, int, int, Index, Index);                             \
+  HOW void axpy_sums(const T*, const T*, int, int, int, int, Index, Index, Index, T*);
+#ifdef HG_UNITS
+HG_AXPY(extern template, float)
+HG_AXPY(extern template, double)
+#endif
+
+// A rest of columns is always copied: vectors reach beyond.
 template <bool ONE, int K, typename T, typename F>
 HG_DEVICE void axpy_with_dynamic(const T* a, const T* b, const Index begin, const Index end, const int columns, const int terms,
                             const Index am, const Index ak, const Index bk, const Index bn, F out) {
   const int NV = 4, lanes = vector_of<T>::lanes, width = NV * lanes, most = HG_LINED_UP / (sizeof(T) * width);
-  const int length = K > 0 ? K : terms, part = part_of<K, 256>(terms);
+  const int length = K > 0 ? K : terms, part = part_of<K, 256>(terms), together = ONE ? 1 : 4 * HG_AXPY_ROWS;
   const bool awkward = bn != 1 || bk % lanes != 0 || bk * (Index)sizeof(T) >= 2048, fits = length <= most;
   const bool copied = fits && awkward && (end - begin >= 16 || bn != 1);
   T copy[(0 < K && K < most ? K : most) * width] __attribute__((aligned(64)));
+  T sums[ONE ? 2 * width : together * width] __attribute__((aligned(64)));
   int n = 0;
-  if constexpr (ONE)  // would wait for the sums of fewer vectors
-    if (bn == 1)
-      for (; n + 2 * width <= columns; n += 2 * width)
-        axpy_columns<ONE, 2 * NV, 2 * width>(a, b + n, begin, end, n, 2 * width, length, part, am, ak, bk, out);
-  if (copied || bn == 1)
-    for (; n + width <= columns; n += width)
-      axpy_dynamic<ONE, NV, width>(a, b, copy, copied, begin, end, n, width, length, part, am, ak, bk, bn, out);
-  const int rest = columns - n;
-  if (!fits)
-    for (; n < columns; n += lanes)
-      strip(a, b, begin, end, n, columns - n < lanes ? columns - n : lanes, length, part, am, ak, bk, bn, out);
-  else if (rest > 3 * lanes)
-    axpy_dynamic<ONE, 4, 0>(a, b, copy, true, begin, end, n, rest, length, part, am, ak, bk, bn, out);
-  else if (rest > 2 * lanes)
-    axpy_dynamic<ONE, 3, 0>(a, b, copy, true, begin, end, n, rest, length, part, am, ak, bk, bn, out);
-  else if (rest > lanes)
-    axpy_dynamic<ONE, 2, 0>(a, b, copy, true, begin, end, n, rest, length, part, am, ak, bk, bn, out);
-  else if (rest > 0)
-    axpy_dynamic<ONE, 1, 0>(a, b, copy, true, begin, end, n, rest, length, part, am, ak, bk, bn, out);
+  while (n < columns && (fits || (bn == 1 && columns - n >= width))) {
+    const int left = columns - n, count = ONE && bn == 1 && left >= 2 * width ? 2 * width : left < width ? left : width;
+    const int vectors = (count + lanes - 1) / lanes;
+    const bool gathers = copied ? count <= width : count < width;
+    if (gathers) axpy_gather(copy, b + n * bn, vectors, count, length, bk, bn);
+    for (Index m = begin; m < end; m += together) {
+      const int rows = (int)minimum<Index>(together, end - m);
+      axpy_sums(a + m * am, gathers ? copy : b + n, rows, vectors, length, part, am, ak, gathers ? vectors * lanes : bk, sums);
+      for (int i = 0; i < rows; ++i) {
+        HG_SIMD
+        for (int j = 0; j < count; ++j) out(m + i, n + j, sums[i * vectors * lanes + j]);
+      }
+    }
+    n += count;
+  }
+  for (; n < columns; n += lanes)
+    strip(a, b, begin, end, n, columns - n < lanes ? columns - n : lanes, length, part, am, ak, bk, bn, out);
 }
 
 // What an argument says in the place of a number of the text.

@@ -11,7 +11,7 @@ from operator import mul
 from typing import TYPE_CHECKING, Any
 
 from .codegen.cpu_units import cpu_source
-from .codegen.render import kernel_text
+from .codegen.render import KernelText, kernel_text
 from .ir.dims import nominal
 from .ir.graph import Graph, Node
 from .passes.fuse import Group
@@ -151,8 +151,8 @@ class _ProgramBuilder:
         self.buffers: list[Buffer] = []
         self.where: dict[Node, int] = {}
         self.kernels: list[KernelInfo] = []
-        self._by_name: dict[str, int] = {}
-        self._texts: dict[Any, tuple[str, str, TemplateFields]] = {}  # what a text follows from -> name, text, fields
+        self._by_identity: dict[str, int] = {}
+        self._texts: dict[Any, tuple[KernelText, TemplateFields]] = {}  # what a text follows from -> the text, fields
         self.steps: list[KernelStep | LibraryStep] = []
 
     def declare(self, node: Node, place: str, index: int) -> None:
@@ -205,15 +205,15 @@ class _ProgramBuilder:
         key = id(fields), aliased, tuple(args.values), args.definitions
         cached = self._texts.get(key)
         if cached is None:
-            cached = self._texts[key] = *kernel_text(kernel, self._target.numeric), fields  # which keep their id
-        name, text, _ = cached
-        if name not in self._by_name:
-            self._by_name[name] = len(self.kernels)
+            cached = self._texts[key] = kernel_text(kernel, self._target.numeric), fields  # which keep their id
+        text, _ = cached
+        if text.identity not in self._by_identity:
+            self._by_identity[text.identity] = len(self.kernels)
             self.kernels.append(
                 KernelInfo(
-                    name=name,
+                    name=text.name,
                     kind=kernel.kind,
-                    text=text,
+                    text=text.text,
                     headers=kernel.headers,
                     launch=asdict(kernel.launch) if kernel.launch else None,
                     operators=operators,
@@ -221,9 +221,10 @@ class _ProgramBuilder:
                     numeric=self._target.numeric,
                     compile_cost=kernel.compile_cost,
                     chunk_multiple=kernel.chunk_multiple,
+                    library=kernel.library,
                 )
             )
-        return self._by_name[name]
+        return self._by_identity[text.identity]
 
     def _barrier(self) -> int:
         """The buffer on which blocks of kernels wait for each other: one for all, since these run one after another."""

@@ -24,12 +24,24 @@ __all__ = [
     "PassRecord",
     "Program",
     "Refusal",
+    "kernel_head",
+    "kernel_name",
 ]
 
 _MAX_POINTERS = 48  #: pointers that an entry takes one by one: to pass an array of more takes a foreign call less time
-END_OF_KERNEL = "\v\n"  #: in a unit of kernels alone, behind its head and between them; a blank, likewise
+END_OF_KERNEL = "\v\n"  #: in a unit that is kept, behind its head and between its kernels; a blank, likewise
 END_OF_UNIT = "\f\n"  #: between translation units; a blank of C++, so that the whole text is a unit as well
-VERSION = 8  #: of the stored form; part of every program's key
+VERSION = 9  #: of the stored form; part of every program's key
+
+
+def kernel_head(text: str) -> str:
+    """The head of the function that a kernel of the CPU defines, '' where a text defines none."""
+    return next((line.removesuffix(" {") for line in text.splitlines() if line.startswith("HG_KERNEL ")), "")
+
+
+def kernel_name(text: str) -> str:
+    """The name of that function."""
+    return kernel_head(text).removeprefix("HG_KERNEL ").partition("(")[0]
 
 
 @dataclass
@@ -63,6 +75,7 @@ class KernelInfo:
         numeric: the mode that it is compiled in.
         compile_cost: the time that the C++ compiler takes for it, in fiftieths of a second.
         chunk_multiple: CPU: what chunks of its outermost loop are multiples of; 0: it runs as a whole.
+        library: CPU: functions that it calls, which several units share, as (header, text that defines them); or nothing.
     """
 
     name: str
@@ -75,6 +88,7 @@ class KernelInfo:
     numeric: str = "strict"
     compile_cost: int = 2
     chunk_multiple: int = 0
+    library: tuple[str, ...] = ()
 
 
 @dataclass

@@ -32,6 +32,18 @@ CLASSES = {
 }
 
 
+@pytest.mark.parametrize("target", [CPU, CUDA], ids=["cpu", "cuda"])
+def test_which_draw_of_a_graph_a_mask_takes_is_an_argument(target):
+    """So that all layers that drop out have one kernel."""
+    texts = set()
+    for drawn_before in (0, 3):
+        b = builder(streams=drawn_before)
+        x = b.input(tensor_type((32, 48), f32))
+        mask = b.lt(b.cast(b.random_bits((32, 48)) / 256, f32) * 2.0**-24, 0.5)
+        texts.add(compile_graph(b.finish([b.select(mask, x, 0.0)], "masked"), target).kernels[0].text)
+    assert len(texts) == 1
+
+
 def slope_of_dense(b, n, dtype, left=12, right=20):
     """The gradient of a dense layer's weight."""
     return b.dot(b.transpose(b.input(tensor_type((n, left), dtype)), (1, 0)), b.input(tensor_type((n, right), dtype)))

@@ -12,7 +12,7 @@
 #include "cpu.h"
 #include "chunks_cpu.h"
 #include "philox.h"
-HG_KERNEL random_bits_div_select_46da583b(const unsigned int* HG_RESTRICT x0, const float* HG_RESTRICT x1, float* HG_RESTRICT y0, const Index begin, const Index end) {
+HG_KERNEL random_bits_div_select_b01f961a(const unsigned int* HG_RESTRICT x0, const float* HG_RESTRICT x1, float* HG_RESTRICT y0, const Index begin, const Index end, const Index draw0) {
   const unsigned int v0 = x0[0];
   const unsigned int v1 = x0[1];
   const unsigned int v2 = x0[2];
@@ -20,7 +20,7 @@ HG_KERNEL random_bits_div_select_46da583b(const unsigned int* HG_RESTRICT x0, co
   HG_SIMD
   for (Index i0 = begin; i0 < end; ++i0) {
     const long long v4 = (long long)i0;
-    const unsigned int v5 = hg::random_bits(v0, v1, v2, v3, v4, 1u);
+    const unsigned int v5 = hg::random_bits(v0, v1, v2, v3, v4, (unsigned int)draw0);
     const unsigned int v6 = hg::idiv(v5, 256u);
     const float v7 = (float)v6;
     const float v8 = v7 * 5.9604645e-08f;
@@ -32,5 +32,5 @@ HG_KERNEL random_bits_div_select_46da583b(const unsigned int* HG_RESTRICT x0, co
   }
 }
 HG_EXPORT void run0(char* arena, const Index* e, char* const* w, char* input0, char* input1, char* output0) {
-  hg::in_chunks(e[0], e[1], [&](const Index begin, const Index end) { random_bits_div_select_46da583b((unsigned int*)input1, (float*)input0, (float*)output0, begin, end); });
+  hg::in_chunks(e[0], e[2], [&](const Index begin, const Index end) { random_bits_div_select_b01f961a((unsigned int*)input1, (float*)input0, (float*)output0, begin, end, e[1]); });
 }

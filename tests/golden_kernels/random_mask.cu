@@ -6,10 +6,10 @@
 //   %6 = ge(%5, 0.3)  bool[20,30]
 //   %7 = mul(x0, 1.4285715)  f32[20,30]
 //   %8 = select(%6, %7, 0.0)  f32[20,30]
-namespace random_bits_div_select_184346b1_ {
+namespace random_bits_div_select_c2261aef_ {
 typedef int Index;
 template <int W>
-HG_DEVICE void step(const unsigned int* HG_RESTRICT x0, const float* HG_RESTRICT x1, float* HG_RESTRICT y0, const Index e) {
+HG_DEVICE void step(const unsigned int* HG_RESTRICT x0, const float* HG_RESTRICT x1, float* HG_RESTRICT y0, const long long draw0, const Index e) {
   const Index i0_0 = e;
   const hg::pack<float, W> p0 = hg::load<W>(x1 + i0_0);
   hg::pack<float, W> q0;
@@ -21,7 +21,7 @@ HG_DEVICE void step(const unsigned int* HG_RESTRICT x0, const float* HG_RESTRICT
   for (int j = 0; j < W; ++j) {
     const Index i0 = i0_0 + j;
     const long long v4 = (long long)i0;
-    const unsigned int v5 = hg::random_bits(v0, v1, v2, v3, v4, 1u);
+    const unsigned int v5 = hg::random_bits(v0, v1, v2, v3, v4, (unsigned int)draw0);
     const unsigned int v6 = hg::idiv(v5, 256u);
     const float v7 = (float)v6;
     const float v8 = v7 * 5.9604645e-08f;
@@ -34,10 +34,10 @@ HG_DEVICE void step(const unsigned int* HG_RESTRICT x0, const float* HG_RESTRICT
   hg::store(y0 + i0_0, q0);
 }
 }  // namespace
-extern "C" __global__ void HG_BOUNDS(256) random_bits_div_select_184346b1(const unsigned int* HG_RESTRICT x0, const float* HG_RESTRICT x1, float* HG_RESTRICT y0, const long long n0) {
+extern "C" __global__ void HG_BOUNDS(256) random_bits_div_select_c2261aef(const unsigned int* HG_RESTRICT x0, const float* HG_RESTRICT x1, float* HG_RESTRICT y0, const long long n0, const long long draw0) {
   typedef int Index;
   const Index n = (Index)n0;
   const Index n_whole = n / 4;
-  HG_GRID(t, n_whole) random_bits_div_select_184346b1_::step<4>(x0, x1, y0, t * 4);
-  HG_GRID(t, n - n_whole * 4) random_bits_div_select_184346b1_::step<1>(x0, x1, y0, n_whole * 4 + t);
+  HG_GRID(t, n_whole) random_bits_div_select_c2261aef_::step<4>(x0, x1, y0, draw0, t * 4);
+  HG_GRID(t, n - n_whole * 4) random_bits_div_select_c2261aef_::step<1>(x0, x1, y0, draw0, n_whole * 4 + t);
 }

@@ -33,7 +33,7 @@ LINKS = pytest.mark.unsanitized("what is compiled there calls a library, so that
 
 
 def source(a, b):
-    units = [PLAIN.format(name=f"f{v}", value=v) for v in (a, b)]
+    units = [END_OF_KERNEL + PLAIN.format(name=f"f{v}", value=v) for v in (a, b)]
     return END_OF_UNIT.join([*units, ENTRY.format(a=f"f{a}", b=f"f{b}")])
 
 
@@ -93,6 +93,29 @@ def test_kernels_that_some_unit_has_are_not_compiled_again(made):
 
 
 @LINKS
+def test_a_kernel_that_some_unit_has_under_another_name_is_not_compiled_again(made):
+    call, store = made
+
+    def source(names):
+        texts = [
+            f'#define HG_KERNEL extern "C" int\nHG_KERNEL {n}(int a) {{\n  return a + {v};\n}}\n' for n, v in names
+        ]
+        declared = "".join(f'extern "C" int {n}(int); ' for n, _ in names)
+        calls = " + ".join(f"{n}({10 * k})" for k, (n, _) in enumerate(names, 1))
+        entry = f'{declared}extern "C" __attribute__((visibility("default"))) int run0() {{ return {calls}; }}\n'
+        return END_OF_UNIT.join([END_OF_KERNEL.join(["// head\n", *texts]), entry])
+
+    assert call(source([("add_1", 1), ("add_2", 2)])) == (33, 3)
+    assert call(source([("backward_add_2", 2), ("add_1", 1)])) == (33, 2), "the entries and the link"
+    assert call(source([("backward_add_2", 2), ("sum_3", 3)])) == (35, 3)
+    for file in store.folder.glob("*/*.o"):
+        file.unlink()
+    assert call(source([("other_2", 2), ("add_4", 4)])) == (36, 3)
+    assert call(source([("backward_add_2", 2), ("add_5", 5), ("sum_3", 3)])) == (70, 3)
+    assert call(source([("other_2", 2), ("add_4", 4), ("add_5", 5)])) == (71, 2), "two units have one of them"
+
+
+@LINKS
 def test_a_kernel_whose_unit_has_gone_is_compiled_again(made):
     call, store = made
     call(of_kernels([1, 2], [30, 40]))
@@ -147,6 +170,35 @@ def test_a_kernel_is_in_the_same_unit_whatever_the_order():
     assert len(one) > 2 and one == other
     fewer = codegen._assign_to_units(kernels[1:])
     assert sum(unit in fewer for unit in codegen._assign_to_units(kernels)) == len(one) - 1
+
+
+# -- what all programs have in common
+
+
+def products(*widths, rows=64):
+    """Large products, or batches of products of sentences."""
+    b = builder()
+    pairs = [((rows, w), (w, w + 16)) for w in widths] if rows else [((4, w, 32), (4, 32, w)) for w in widths]
+    inputs = [[b.input(tensor_type(shape, f32)) for shape in pair] for pair in pairs]
+    return b.finish([b.dot(x, y) for x, y in inputs], "products")
+
+
+@LINKS
+@pytest.mark.parametrize("rows", [64, 0])
+def test_functions_of_products_are_compiled_once(made, monkeypatch, rows):
+    """… whichever programs call them, of one kernel or several; what another type takes is another unit."""
+    _, store = made
+    texts, run = [], module._run
+    monkeypatch.setattr(module, "_run", lambda command, text, *_: texts.append(text) or run(command, text))
+    toolchain = find_toolchain(store)
+    defined = []
+    for widths in ((515,), (517, 519), (515, 517, 521)) if rows else ((35,), (37, 39), (35, 41, 43)):
+        program = compile_graph(products(*widths, rows=rows), CPU)
+        assert all(k.library for k in program.kernels)
+        texts.clear()
+        toolchain.compile(program.source, "strict", store)
+        defined.append(sum("(template, float)" in text for text in texts))
+    assert defined == [1, 0, 0]
 
 
 # -- few kernels

@@ -420,7 +420,7 @@ def test_units_are_kept_whole_where_the_linker_takes_no_parts(toolchain, tmp_pat
         units = [END_OF_KERNEL.join(["", *(kernels[k] for k in half)]) for half in (order[:2], order[2:])]
         file = tmp_path / f"{order[1]}.so"
         source = END_OF_UNIT.join([*units, f'#include "cpu.h"\n{entry}'])
-        file.write_bytes(found.compile(source, "strict", store))
+        file.write_bytes(found.compile(source, "strict", store).library)
         assert ctypes.CDLL(str(file)).run0() == 12
 
 

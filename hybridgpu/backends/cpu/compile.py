@@ -8,7 +8,7 @@ import os
 import shutil
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from functools import partial
 from pathlib import Path
@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...cache.disk_cache import Store
 from ...cache.package_files import kernels_folder
-from ...compiler.program import END_OF_UNIT
+from ...compiler.program import END_OF_KERNEL, END_OF_UNIT
 from ...core.temp_dirs import scratch
 from ..base import NotBuiltError, this_thread
-from .kernel_objects import KernelObjects, UnitPlan
+from .kernel_objects import KernelObjects
 from .process import run as _run
 
 if TYPE_CHECKING:
@@ -78,9 +78,10 @@ def compile_source(
 ) -> Compiled:
     """The shared library of ``source``, whose units are compiled side by side.
 
-    Where there are many, ``store`` keeps the machine code of all but the last, which has a program's entries: another
-    order of the same kernels, or some other kernels among them, do not compile all again (see kernel_objects.py). Two units
-    are there for the sake of two processors alone: with one, both are compiled as the one unit that they are, too.
+    ``store`` keeps the machine code of units that begin with a head and have END_OF_KERNEL behind it: another order of
+    the same kernels, or some other kernels among them, do not compile all again (see kernel_objects.py). Two units of
+    which none is kept are there for the sake of two processors alone: with one, both are compiled as the one unit that they
+    are, too.
 
     Args:
         prestarted: what :func:`start` gave: they compile the first units.
@@ -90,16 +91,19 @@ def compile_source(
         NotBuiltError: there is no room for temporary files, or the compiler has gone.
     """
     units = source.split(END_OF_UNIT)
-    if len(units) == 2 and cpu_count() == 1:
+    if len(units) == 2 and cpu_count() == 1 and END_OF_KERNEL not in source:
         units = [source]
     try:
         with scratch() as folder:
             out = folder / "unit.so"
             start = [*toolchain.command, *toolchain.mode_flags(numeric), f"-I{kernels_folder()}"]
-            kept, plans = KernelObjects(toolchain, numeric, store), list[UnitPlan]()
-            if len(units) > 2:
-                plans = [kept.plan(unit) for unit in units[:-1]]
-            texts = [*(plan.text for plan in plans if plan.text), *units[len(plans) :]]
+            kept = KernelObjects(toolchain, numeric, store)
+            plans = [kept.plan(unit) for unit in units if END_OF_KERNEL in unit]
+            texts = [
+                *(plan.text for plan in plans if plan.text),
+                *(unit for unit in units if END_OF_KERNEL not in unit),
+            ]
+            aliases = {name: other for plan in plans for name, other in plan.aliases.items()}
             files = [folder / f"kept{k}.o" for k in range(sum(len(plan.objects) for plan in plans))]
             for file, code in zip(files, (code for plan in plans for code in plan.objects), strict=True):
                 file.write_bytes(code)
@@ -116,10 +120,10 @@ def compile_source(
                 ]
             )
             if not any(run.returncode for run in runs):
-                if plans:
-                    for text, file in zip(texts[:-1], made, strict=False):
+                for text, file in zip(texts, made, strict=True):
+                    if END_OF_KERNEL in text:
                         kept.keep(text, file.read_bytes())
-                runs = [_link(toolchain, start, [*map(str, (*made, *files)), "-o", str(out)])]
+                runs = [_link(toolchain, start, [*map(str, (*made, *files)), "-o", str(out)], aliases)]
             failed = next((run for run in runs if run.returncode), None)
             if failed is None:
                 return Compiled(out.read_bytes(), tuple(texts))
@@ -149,10 +153,16 @@ def _no_room(folder: Path) -> str:
     return ""
 
 
-def _link(toolchain: Toolchain, start: list[str], files: list[str]) -> subprocess.CompletedProcess[str]:
-    """Link first without the libraries, which most kernels do not call: looking into them takes longer than all
+def _link(
+    toolchain: Toolchain, start: list[str], files: list[str], aliases: Mapping[str, str]
+) -> subprocess.CompletedProcess[str]:
+    """Link files; ``aliases``: names that functions in them are called by, and their own.
+
+    First without the libraries, which most kernels do not call: looking into them takes longer than all
     the rest of linking. The linker itself is started, where it is known: two programs that would start it take as
     long again."""
+    names = [f"--defsym={name}={own}" for name, own in aliases.items()]
+    start = [*start, *(f"-Wl,{name}" for name in names)]
     if toolchain.libraries:
         direct = [
             toolchain.linker,
@@ -162,6 +172,7 @@ def _link(toolchain: Toolchain, start: list[str], files: list[str]) -> subproces
             *files,
             *_AS_PAGES,
             *toolchain.part_options,
+            *names,
             "-z",
             "defs",
         ]

@@ -2,7 +2,8 @@
 """KernelObjects: the machine code of translation units that is kept, and which kernels are in it.
 
 A unit has a dozen kernels, since a compiler that starts for each and reads its headers takes longer than they do. Of a
-program that has one other kernel only that is compiled: those that an earlier unit had are linked from there. A kernel's
+program that has one other kernel only that is compiled: those that an earlier unit had are linked from there, also under
+other names, which say what operators a kernel computes. A kernel's
 code does not depend on what stands beside it (nothing but what all of a unit share is a function of its own, and that is
 compiled of arguments of which nothing is known).
 """
@@ -12,7 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from ...cache.disk_cache import Store
-from ...compiler.program import END_OF_KERNEL
+from ...compiler.program import END_OF_KERNEL, kernel_name
 
 if TYPE_CHECKING:
     from .toolchain import Toolchain
@@ -26,10 +27,12 @@ class UnitPlan(NamedTuple):
     Attributes:
         objects: what is kept of it, a part of it or all.
         text: what is to be compiled, '' if nothing is.
+        aliases: names of kernels that the objects have under others, and those.
     """
 
     objects: list[bytes]
     text: str
+    aliases: dict[str, str]
 
 
 class KernelObjects:
@@ -43,12 +46,13 @@ class KernelObjects:
         head, *kernels = unit.split(END_OF_KERNEL)
         whole = self._store.get("o", self._key(unit))
         if whole is not None:
-            return UnitPlan([whole], "")
+            return UnitPlan([whole], "", {})
         objects: dict[str, bytes] = {}
-        missing = [kernel for kernel in kernels if not self._found(kernel, objects)]
+        aliases: dict[str, str] = {}
+        missing = [kernel for kernel in kernels if not self._found(kernel, objects, aliases)]
         if len(missing) == len(kernels):
-            return UnitPlan([], unit)
-        return UnitPlan(list(objects.values()), END_OF_KERNEL.join([head, *missing]) if missing else "")
+            return UnitPlan([], unit, {})
+        return UnitPlan(list(objects.values()), END_OF_KERNEL.join([head, *missing]) if missing else "", aliases)
 
     def keep(self, text: str, code: bytes) -> None:
         """Keep what was compiled of a plan's text."""
@@ -56,17 +60,28 @@ class KernelObjects:
         key = self._key(text)
         self._store.put("o", key, code)
         for kernel in kernels:
-            self._store.put_json("unit", self._key(kernel), key)
+            name = kernel_name(kernel)
+            self._store.put_json("unit", self._key(_without(name, kernel)), [key, name])
 
-    def _found(self, kernel: str, objects: dict[str, bytes]) -> bool:
-        """Whether an object has a kernel; it is put into ``objects``, by its key."""
-        key = self._store.get_json("unit", self._key(kernel))
-        if not self._toolchain.part_options or not isinstance(key, str):
-            return False
-        code = objects.get(key) or self._store.get("o", key)
-        if code is not None:
-            objects[key] = code
-        return code is not None
+    def _found(self, kernel: str, objects: dict[str, bytes], aliases: dict[str, str]) -> bool:
+        """Whether an object has a kernel; it is put into ``objects``, by its key, and another name there into ``aliases``."""
+        name = kernel_name(kernel)
+        match self._store.get_json("unit", self._key(_without(name, kernel))):
+            case [str() as key, str() as own] if self._toolchain.part_options:
+                code = objects.get(key) or self._store.get("o", key)
+                if code is None:
+                    return False
+                objects[key] = code
+                if own != name:
+                    aliases[name] = own
+                return True
+            case _:
+                return False
 
     def _key(self, text: str) -> str:
         return self._toolchain.unit_key(self._numeric, text)
+
+
+def _without(name: str, kernel: str) -> str:
+    """A kernel's text without its name, which is all that differs where other operators have the same one."""
+    return kernel.replace(name, "") if name else kernel

@@ -11,7 +11,8 @@ that saves more than reading the headers twice takes; the entries are a unit of 
 they are kept. Many are dealt out to several units, and the entries are tables of steps, which a loop goes through
 (``kernels/steps_cpu.h``), since hundreds of calls take g++ longer. There a kernel's unit follows from its name, so that another program of mostly the same kernels has mostly the same
 units, which are kept, and so are their kernels one by one: what compiles a unit follows from each kernel of it alone. Kernels that
-share the functions that take longest are in one unit.
+share the functions that take longest are in one unit. Functions that follow from the type of elements alone (those of large
+products) are a unit of their own, which is kept as well: a machine compiles it once.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ...core.dtypes import from_short
-from ..program import END_OF_KERNEL, END_OF_UNIT, Buffer, KernelInfo, KernelStep, Program
+from ..program import END_OF_KERNEL, END_OF_UNIT, Buffer, KernelInfo, KernelStep, Program, kernel_head
 from ..schedule.cpu.chunks import either
 from .math_headers import required_headers
 from .render import NUMBER, Argument, EntryCall, StepTable, UnitFields, includes, render, without_blanks
@@ -106,17 +107,32 @@ def cpu_source(program: Program) -> None:
         return render(fields.template, k=fields)
 
     first, second = _split_in_two(program.kernels)
-    if not apart:
-        if not first:
-            program.source = unit(second, (), entries, False)
-            return
-        last = unit(second, [_declaration(k) for k in first], entries, True)
-        program.source = END_OF_UNIT.join([unit(first, (), (), True), last])
-        return
-    kernels = _assign_to_units(program.kernels) if tabled else _units_alike([first, second])
-    units = [unit(some, (), (), True) for some in kernels]
-    units.append(unit((), [_declaration(k) for k in program.kernels], entries, True))
+    units = [_library_unit(*library) for library in dict.fromkeys(k.library for k in program.kernels if k.library)]
+    if apart:
+        kernels = _assign_to_units(program.kernels) if tabled else _units_alike([first, second])
+        units += [unit(some, (), (), True) for some in kernels]
+        units.append(unit((), [kernel_head(k.text) for k in program.kernels], entries, True))
+    elif first:
+        units += [unit(first, (), (), True), unit(second, [kernel_head(k.text) for k in first], entries, True)]
+    else:
+        units.append(unit(second, (), entries, bool(units)))
     program.source = END_OF_UNIT.join(units)
+
+
+def _library_unit(header: str, definitions: str) -> str:
+    """The unit that defines functions of a header."""
+    fields = UnitFields(
+        headers=[header],
+        kernels=(),
+        declarations=(),
+        parameters=(),
+        entries=(),
+        table=None,
+        shared=True,
+        options=_options({header}),
+    )
+    head = render(fields.template, k=fields)
+    return END_OF_KERNEL.join([head, f"namespace hg {{\n{definitions}\n}}  // namespace\n"])
 
 
 def _options(headers: set[str]) -> str:
@@ -176,12 +192,6 @@ def _compile_cost(kernels: Sequence[KernelInfo]) -> int:
         max(k.compile_cost for k in some) + len(some) - 1 if header else sum(k.compile_cost for k in some)
         for header, some in _by_shared_header(kernels).items()
     )
-
-
-def _declaration(kernel: KernelInfo) -> str:
-    """The head of the kernel's function, as templates/cpu write it."""
-    (head,) = (line for line in kernel.text.splitlines() if line.startswith("HG_KERNEL "))
-    return head.removesuffix(" {")
 
 
 def _segments(program: Program) -> list[tuple[int, int]]:

@@ -11,7 +11,7 @@ import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from ...cache.package_files import templates_folder
 from ...core.dataclass import dataclass
@@ -27,6 +27,7 @@ __all__ = [
     "Argument",
     "EntryCall",
     "Function",
+    "KernelText",
     "StepTable",
     "UnitFields",
     "kernel_text",
@@ -173,14 +174,29 @@ def without_blanks(text: str) -> str:
     return "".join(line + "\n" for line in text.splitlines() if line.strip())
 
 
-def kernel_text(kernel: Kernel, numeric: str) -> tuple[str, str]:
-    """(name, text) of a kernel. The text is that of both numeric modes, the name is not: their code differs."""
+class KernelText(NamedTuple):
+    """The text of a kernel.
+
+    Attributes:
+        name: its operators, and what tells its text from others.
+        text: C++ or CUDA.
+        identity: the text without the name, which other operators' kernels may have as well, and the numeric mode: the
+            code of one text differs.
+    """
+
+    name: str
+    text: str
+    identity: str
+
+
+def kernel_text(kernel: Kernel, numeric: str) -> KernelText:
+    """The text of a kernel in a numeric mode."""
     fields = _with_functions(kernel.fields) if kernel.kind == "graph" else kernel.fields
     function = Function(_NAME, tuple(kernel.runtime_args.values), kernel.runtime_args.definitions)
     text = with_literals(_text(fields, function))
     identity = text if numeric == "strict" else f"{numeric}\0{text}"
     name = f"{kernel.summary}_{hashlib.sha256(identity.encode()).hexdigest()[:8]}"
-    return name, text.replace(_NAME, name)
+    return KernelText(name, text.replace(_NAME, name), identity)
 
 
 def _text(fields: TemplateFields, function: Function) -> str:

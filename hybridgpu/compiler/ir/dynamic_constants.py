@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Dynamic constants: numbers that follow from an extent and know it: its reciprocal, itself as a float, the last index of an axis.
+"""Dynamic constants: numbers that kernels take as arguments, so that what differs in them alone has one text.
 
-Means over the batch, or over other axes before the last one, multiply by such a share; a sequence ends at the last step at
-the latest. Kernels take the number as an argument, so that their text is the same for every batch size and every number of
-steps.
+Most follow from an extent and know it: its reciprocal, itself as a float, the last index of an axis. Means over the batch, or
+over other axes before the last one, multiply by such a share; a sequence ends at the last step at the latest. The others number
+the random draws of a graph, which a net has in every layer.
 """
 
 from __future__ import annotations
@@ -16,7 +16,16 @@ from .dims import Dim, derived
 if TYPE_CHECKING:
     from typing_extensions import Self  # which checkers know without the package; in typing from Python 3.11 on
 
-__all__ = ["DynamicFloat", "LastIndex", "Reciprocal", "float_of_extent", "last_index", "reciprocal", "value_bits"]
+__all__ = [
+    "DrawNumber",
+    "DynamicFloat",
+    "LastIndex",
+    "Reciprocal",
+    "float_of_extent",
+    "last_index",
+    "reciprocal",
+    "value_bits",
+]
 
 
 class DynamicFloat(float):
@@ -90,6 +99,10 @@ class LastIndex(int):
     def count(self) -> int:
         """The extent of the axis."""
         return self + 1
+
+
+class DrawNumber(int):
+    """Which of its graph's random draws a draw is: the number of its stream."""
 
 
 def value_bits(value: float, dtype: DType) -> int:

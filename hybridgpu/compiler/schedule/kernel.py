@@ -18,7 +18,7 @@ from ...core.dataclass import dataclass, field
 from ...core.dtypes import DType
 from ..ir.dim_texts import literal_text
 from ..ir.dims import Dim
-from ..ir.dynamic_constants import DynamicFloat, LastIndex
+from ..ir.dynamic_constants import DrawNumber, DynamicFloat, LastIndex
 from ..ir.graph import Node
 from ..ir.indexing import Expr, IndirectIndex, Quotient, Remainder, Var, of_var
 from ..primitives import TABLE
@@ -184,6 +184,7 @@ class Kernel:
         loop: what one of kind loop runs again and again (schedule/persistent/grid_loops.py).
         compile_cost: how long the host's compiler takes for it, in fiftieths of a second.
         chunk_multiple: CPU: what chunks of its outermost loop, which threads share, are multiples of; 0: it runs as a whole.
+        library: CPU: functions of a unit of their own that it calls, as :attr:`KernelInfo.library`.
         most_chunks: CPU: chunks that it has states for, which it merges itself; 0: chunks have nothing to do with each other.
     """
 
@@ -210,6 +211,7 @@ class Kernel:
     compile_cost: int = 2
     chunk_multiple: int = 0
     most_chunks: int = 0
+    library: tuple[str, ...] = ()
 
     @property
     def arguments(self) -> tuple[int, ...]:
@@ -291,6 +293,8 @@ class CWriter:
                     self.names[s] = self.dynamic_float(s)
                 elif self.allows_dynamic and (isinstance(s.value, LastIndex) or type(s.value) is Dim):
                     self.names[s] = f"({s.dtype.compute}){self.runtime_args.last_index(s.value)}"
+                elif self.allows_dynamic and isinstance(s.value, DrawNumber):
+                    self.names[s] = f"({s.dtype.compute}){self.runtime_args.draw(s.value)}"
                 else:
                     self.names[s] = literal(s.value, s.dtype)
             else:

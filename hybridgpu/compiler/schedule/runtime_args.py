@@ -89,6 +89,10 @@ class RuntimeArgs:
         """The parameter that holds the last place along an axis."""
         return self._by_value("last", position)
 
+    def draw(self, number: int) -> str:
+        """The parameter that holds which of its graph's random draws a draw is."""
+        return self._by_value("draw", number)
+
     def named(self, name: str, value: int) -> str:
         """The parameter ``name``, which holds ``value``."""
         self.values[name] = value

@@ -16,6 +16,7 @@ from ...core.dataclass import dataclass, field
 from ...core.dtypes import DType, bool_, i64, u32
 from ..ir.dim_texts import report_text
 from ..ir.dims import Dim
+from ..ir.dynamic_constants import DrawNumber
 from ..ir.graph import Node
 from ..ir.indexing import (
     ZERO,
@@ -300,7 +301,7 @@ class _Evaluator:
         if node.prim.name == "random_bits":
             words = [self.load(node.inputs[0], const(k), ()) for k in range(4)]
             position = self.index(linearize(index, node.shape), i64)
-            return self.compute(node, (*words, position, self.constant(node.params["stream"], u32)))
+            return self.compute(node, (*words, position, self.constant(DrawNumber(node.params["stream"]), u32)))
         if node.prim.name in ("copy", "stop_gradient"):  # no arithmetic: the same scalar
             return self.memo[(node.inputs[0], index, conditions)]
         if node.prim.name in CONTRACTIONS:
@@ -383,7 +384,8 @@ class _Evaluator:
         )
 
     def constant(self, value: Any, dtype: DType) -> Scalar:
-        key = ("const", report_text(value), None if type(value) is Dim else getattr(value, "count", None), dtype)
+        of_call = type(value) is DrawNumber or getattr(value, "count", None)  # not like an equal number of the user's
+        key = ("const", report_text(value), None if type(value) is Dim else of_call, dtype)
         return self.intern(key, lambda: Scalar("const", dtype, value=value))
 
     def index(self, e: Expr, dtype: DType) -> Scalar:

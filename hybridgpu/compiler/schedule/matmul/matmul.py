@@ -391,7 +391,13 @@ def _cpu_kernel(p: _Product, target: Target) -> Kernel:
         chunk_multiple=1 if batch else 8 if by_columns else _chunk_rows(m.extent),
         more_headers=("tile_cpu.h",) if calls.transposes else (),
         compile_cost=5 if form == "dots" and m.extent > 1 else 2,  # tiles, whose sums a compiler unrolls and orders
+        library=_library(p, "HG_AXPY") if form == "axpy" and any(not s.columns for s in calls.spans) else (),
     )
+
+
+def _library(p: _Product, functions: str, header: str = "matmul_cpu.h") -> tuple[str, ...]:
+    """As :attr:`Kernel.library`, the ``functions`` of a header for the type of a product."""
+    return header, f"{functions}(template, {p.element[0]})"
 
 
 def _blocked_kernel(p: _Product) -> Kernel:
@@ -436,6 +442,7 @@ def _blocked_kernel(p: _Product) -> Kernel:
         (batch[0].extent if batch else n.extent if by_columns else m.extent,),
         chunk_multiple=1 if batch else columns_of_tile if by_columns else _BLOCK_ROWS,
         more_headers=("matmul_blocked_cpu.h",),
+        library=_library(p, "HG_BLOCKED", "matmul_blocked_cpu.h"),
     )
 
 

@@ -8,6 +8,7 @@ from functools import lru_cache, partial
 from typing import Any
 
 from ..base import MXNetError
+from ..core import autograd_state
 from ..core.source_location import located_hint
 from ..hints.tracing import through_numpy
 from ..ops import OPERATORS
@@ -83,6 +84,11 @@ def make_method(name: str) -> Callable[..., Any] | None:
 
 def _broadcast_like(self: Any, other: Any) -> Any:
     """The array broadcast to the shape of another, which may have more axes; the operator wants as many."""
+    if autograd_state.state.trace is not None and self.ndim == other.ndim:  # the graph holds for other extents, too
+        from .apply import apply
+
+        op = OPERATORS["broadcast_like"]
+        return apply(op, (self, other), op.parse({}))
     return self.broadcast_to(other.shape)
 
 

@@ -403,6 +403,10 @@ class NDArray(OperatorMethods):
             return family.array(self, self._kind, cut)
         return wrap(cut(self._data), self._type.ctx, self._kind)
 
+    def _reshaped(self, shape: tuple[int, ...], codes: tuple[int, ...], reverse: bool) -> NDArray:
+        """The same memory in another shape, which is what these codes of ``reshape`` say."""
+        return self._sharing(lambda data: data.reshape(shape))
+
     def _as_kind(self, kind: type[NDArray] | None) -> NDArray:
         """The array of another interface in the same memory, with its gradient and history."""
         family = self._type.family

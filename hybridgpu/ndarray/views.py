@@ -56,7 +56,7 @@ def reshape(self: NDArray, *shape: Any, **kwargs: Any) -> NDArray:
         from ..ops.shape import infer_reshape  # loaded with the first code
 
         target = infer_reshape(own, shape, reverse)
-    return self._sharing(lambda data: data.reshape(target))
+    return self._reshaped(target, tuple(shape), reverse)
 
 
 def flatten(self: NDArray, inplace: bool = False) -> NDArray:

@@ -268,6 +268,15 @@ class Traced:
         shared = view(self, part.shape, part.take, part.put)
         return shared
 
+    def _reshaped(self, shape: tuple[int, ...], codes: tuple[int, ...], reverse: bool) -> Any:
+        if min(codes, default=1) > 0 or 0 in self.shape:
+            return self._sharing(lambda data: data.reshape(shape))
+
+        def take(x: Symbol) -> Symbol:  # by the codes, which are right for other extents
+            return node("Reshape", [x], shape=codes, reverse=reverse)
+
+        return view(self, shape, take, lambda x, new: node("reshape_like", [new, x]))
+
     def astype(self, dtype: Any, copy: bool = True, **kwargs: Any) -> Any:
         """Another element type."""
         if not copy and self._type is not None and dtype_of(dtype) is self._type.tensor.dtype:

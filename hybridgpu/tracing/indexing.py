@@ -56,45 +56,63 @@ def basic(shape: Sequence[int], key: Any, keeps_axis: bool = False) -> Selection
     shape = tuple(shape)
     keys = _expanded(key, len(shape))
     dummy = _dummy(shape)[tuple(keys)]
-    begin, end, step = [], [], []
-    axis = 0
-    for k in keys:
-        if k is None:
-            continue
-        extent = shape[axis]
-        if isinstance(k, slice):
-            b, e, s = k.indices(extent)
-            empty = not range(b, e, s)
-            begin.append(0 if empty else b)
-            end.append(0 if empty else (None if e < 0 else e))
-            step.append(1 if empty else s)
-        else:
-            at = int(k) % extent
-            begin.append(at)
-            end.append(at + 1)
-            step.append(1)
-        axis += 1
-    cut = tuple(
-        len(range(*slice(*t).indices(d))) for t, d in zip(zip(begin, end, step, strict=True), shape, strict=True)
-    )
-    whole = cut == shape and all(s == 1 for s in step)
-    where = {"begin": tuple(begin), "end": tuple(end), "step": tuple(step)}
+    along = [k for k in keys if k is not None]  # an entry for each axis
+    bounds = [_bounds(k, d) for k, d in zip(along, shape, strict=True)]
+    cut = tuple(len(range(*slice(*t).indices(d))) for t, d in zip(bounds, shape, strict=True))
+    whole = all(begin in (None, 0) and end is None and step == 1 for begin, end, step in bounds)
+    where = {name: tuple(b[k] for b in bounds) for k, name in enumerate(("begin", "end", "step"))}
     part = tuple(dummy.shape) or ((1,) if keeps_axis and shape else ())
+    dropped = [axis for axis, k in enumerate(along) if not isinstance(k, slice)]
+    added = [axis for axis, k in enumerate(k for k in keys if k is None or isinstance(k, slice)) if k is None]
+    single = len(dropped) == len(shape)  # one element, whatever the extents are
 
     def take(x: Symbol) -> Symbol:
         y = _empty(x, cut) if 0 in cut else x if whole else node("slice", [x], **where)
-        return y if part == cut else reshaped(y, part)
+        if part == cut or single or 0 in cut:
+            return y if part == cut else reshaped(y, part)
+        return _other_axes(y, dropped, added)
 
     def put(x: Symbol, new: Symbol) -> Symbol:
         if 0 in cut:
             return x
-        y = new if part == cut else reshaped(new, cut)
+        if part == cut or single:
+            y = new if part == cut else reshaped(new, cut)
+        else:
+            y = _other_axes(new, added, dropped)
         return y if whole else node("_slice_assign", [x, y], **where)
 
     def fill(x: Symbol, number: float) -> Symbol:
         return node("_slice_assign_scalar", [x], scalar=number, **where)
 
     return Selection(part, take, put, bool(dummy.flags.c_contiguous), fill)
+
+
+def _bounds(k: Any, extent: int) -> tuple[int | None, int | None, int]:
+    """Where the part of an axis begins and ends, and its step, as the key says it: so the graph is right for other extents.
+
+    Only what is out of range, and empty, is told in numbers of this extent.
+    """
+    if not isinstance(k, slice):
+        at = int(k)
+        return at, at + 1 or None, 1
+    begin, end, step = k.indices(extent)
+    if not range(begin, end, step):
+        return 0, 0, 1
+    first, last = k.start, k.stop
+    if first is not None:
+        first = int(first) if -extent <= first < extent else None  # from the axis's first or last element
+    if last is not None:
+        last = int(last) if last >= -extent else None
+    return first, last, step
+
+
+def _other_axes(x: Symbol, dropped: Sequence[int], added: Sequence[int]) -> Symbol:
+    """``x`` without some of its axes, which have one element, and with others of that extent in the result."""
+    if dropped:
+        x = node("squeeze", [x], axis=tuple(dropped))
+    for axis in added:
+        x = node("expand_dims", [x], axis=axis)
+    return x
 
 
 def _empty(x: Symbol, shape: tuple[int, ...]) -> Symbol:
@@ -386,7 +404,8 @@ def set_item(x: Any, key: Any, value: Any) -> None:
         new, shape = lifted._data.symbol(), lifted.shape
         if lifted._type.tensor.dtype is not dtype:
             new = node("Cast", [new], dtype=dtype.name)
-    x._data.assign(selection.put(base, _spread(x, new, shape, selection.shape, masked, from_host)))
+    new = _spread(x, new, shape, selection.shape, lambda: selection.take(base), masked, from_host)
+    x._data.assign(selection.put(base, new))
 
 
 def _spread(
@@ -394,11 +413,12 @@ def _spread(
     new: Symbol,
     shape: tuple[int, ...],
     target: tuple[int, ...],
+    part: Callable[[], Symbol],
     masked: int | None = None,
     from_host: bool = False,
 ) -> Symbol:
-    """A value of ``shape`` broadcast to that of the part of ``x`` that it is written into; the last arguments are for the
-    error of np (``misfit``)."""
+    """A value of ``shape`` broadcast to that of the ``part`` of ``x`` that it is written into; the last arguments are for
+    the error of np (``misfit``)."""
     own = shape
     while len(own) > len(target) and own[0] == 1:  # leading axes of extent 1 may be dropped
         own = own[1:]
@@ -412,9 +432,13 @@ def _spread(
             "operands could not be broadcast together with remapped shapes[original->remapped]: "
             f"{shape} and requested shape {target}"
         )
-    own = (1,) * (len(target) - len(own)) + own
-    new = new if own == shape else reshaped(new, own)
-    return new if own == target else node("broadcast_to", [new], shape=target)
+    new = _of_rank(new, len(shape), len(target))
+    return new if (1,) * (len(target) - len(own)) + own == target else node("broadcast_like", [new, part()])
+
+
+def _of_rank(x: Symbol, axes: int, wanted: int) -> Symbol:
+    """An array with leading axes of extent 1 more, or without some of them."""
+    return _other_axes(x, range(axes - wanted), (0,) * (wanted - axes))
 
 
 def _set_masked(x: Any, parts: tuple[Any, ...], mask: Any, value: Any) -> None:
@@ -437,5 +461,5 @@ def _set_masked(x: Any, parts: tuple[Any, ...], mask: Any, value: Any) -> None:
         if lifted._type.tensor.dtype is not dtype:
             new = node("Cast", [new], dtype=dtype.name)
         new = reshaped(new, (1,)) if lifted.shape != (1,) else new
-    new = _spread(x, new, (1,), x.shape)
+    new = _spread(x, new, (1,), x.shape, x._data.symbol)
     x._data.assign(node("where", [chosen, new, x._data.symbol()]))

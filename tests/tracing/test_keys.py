@@ -7,7 +7,7 @@ import numpy as onp
 import pytest
 
 import hybridgpu as mx
-from hybridgpu import nd
+from hybridgpu import gluon, nd
 
 SHAPES = [(4,), (3, 5), (2, 3, 4), (1, 4, 1)]
 
@@ -187,3 +187,88 @@ def test_an_array_of_no_axes_has_no_elements_to_go_through(no_compiler):
     with mx.np_shape():
         total = mx.hybridize(lambda x: x + len(list(x.sum())))
         assert total(mx.np.ones((2,))).asnumpy().tolist() == [1, 1]
+
+
+def wrote(key, value):
+    def body(x):
+        y = x * 1
+        y[key] = value(x) if callable(value) else value
+        return y
+
+    return body
+
+
+def wrote_views(x):
+    y = x * 1
+    row, last, flat = y[1], y[-1:], y.reshape((-1,))
+    row += 1
+    last[:] = 0
+    flat[0] = 7
+    return y
+
+
+ALL = slice(None)
+#: what names no extent, of arrays of shape (n, 3, 2)
+OF_ANY_EXTENT = {
+    "column": lambda x: x[:, 0],
+    "last column": lambda x: x[:, -1],
+    "last row": lambda x: x[-1],
+    "one element": lambda x: x[-1, 0, 1],
+    "last of the last axis": lambda x: x[..., -1:],
+    "new axis": lambda x: x[:, None],
+    "new axis behind": lambda x: x[..., None],
+    "column and new axis": lambda x: x[:, -1, :, None],
+    "all but the first": lambda x: x[1:],
+    "all but the last": lambda x: x[:-1],
+    "the last two": lambda x: x[-2:],
+    "at most a hundred": lambda x: x[:100],
+    "of a hundred": lambda x: x[-100:],
+    "every second": lambda x: x[::2],
+    "backwards": lambda x: x[::-1],
+    "backwards from the last": lambda x: x[100:0:-1],
+    "columns backwards": lambda x: x[:, -1:-3:-1],
+    "positions": lambda x: x[:, [0, 2]],
+    "rows and columns": lambda x: x[1:, 1] + x[:-1, 2],
+    "reshape": lambda x: x.reshape((-1, 2)),
+    "a number written": wrote((ALL, 0), 5),
+    "a column written": wrote((ALL, 0), lambda x: x[:, 1]),
+    "a row written": wrote(ALL, lambda x: x[0]),
+    "a row written into a column": wrote((ALL, 0), lambda x: x[0, 1]),
+    "an element written": wrote((ALL, -1), lambda x: x[:1, 0, :1]),
+    "every second written": wrote(slice(None, None, 2), 0),
+    "the last written": wrote(-1, lambda x: x[0]),
+    "a new axis written": wrote((ALL, None), lambda x: x[:, None] + 1),
+    "positions written": wrote((ALL, [0, 1]), lambda x: x[:, 1:]),
+    "views": wrote_views,
+}
+#: with nd's methods
+OF_ANY_EXTENT_ND = {
+    "codes": lambda x: x.reshape((0, -1)),
+    "joined axes": lambda x: x.reshape((-3, 0)),
+    "numbers": lambda x: x.reshape(-1, 6),
+    "reversed codes": lambda x: x.reshape((-1, 0), reverse=True),
+    "flat": lambda x: x.flatten(inplace=True),
+    "like": lambda x: x.mean(axis=1, keepdims=True).broadcast_like(x),
+    "shape like": lambda x: x.reshape((-1,)).reshape_like(x),
+}
+_ROWS = [("nd", b) for b in OF_ANY_EXTENT | OF_ANY_EXTENT_ND] + [("np", b) for b in OF_ANY_EXTENT]
+
+
+@pytest.mark.parametrize(("interface", "name"), _ROWS, indirect=["interface"])
+def test_the_file_of_a_trace_holds_for_extents_that_its_keys_do_not_name(interface, name, tmp_path, no_compiler):
+    body = (OF_ANY_EXTENT | OF_ANY_EXTENT_ND)[name]
+
+    class Net(gluon.HybridBlock):
+        def forward(self, x):
+            return body(x)
+
+    def numbers(rows):
+        return interface(onp.arange(rows * 6, dtype=onp.float32).reshape(rows, 3, 2))
+
+    net, path = Net(), str(tmp_path / "net")
+    net.hybridize()
+    net(numbers(4))
+    net.export(path)
+    again = gluon.SymbolBlock.imports(f"{path}-symbol.json", ["data"], f"{path}-0000.params")
+    for rows in (4, 7, 2):
+        onp.testing.assert_array_equal(again(numbers(rows)).asnumpy(), body(numbers(rows)).asnumpy())

@@ -255,9 +255,12 @@ class HybridBlock(Block):
 
     def _hg_eager(self, x: Any, args: tuple[Any, ...]) -> Any:
         ctx = (x if isinstance(x, NDArray) else first_array((x, *args))).context
+        params: dict[str, NDArray] | None
         try:
             params = {key: p.data(ctx) for key, p in self._reg_params.items()}
         except DeferredInitializationError:
+            params = None  # completed outside, where errors are none that happened while this one was handled
+        if params is None:
             self._hg_complete(self.params.values(), (x, *args))
             params = {key: p.data(ctx) for key, p in self._reg_params.items()}
         try:
@@ -327,6 +330,8 @@ class HybridBlock(Block):
         try:
             out = op(arrays)
         except DeferredInitializationError:
+            out = None
+        if out is None:
             self._hg_complete([op.sources[k] for k in op.fixed], args)
             out = op(arrays)
         callback = self._callback

@@ -14,7 +14,7 @@ from ..hints.gluon import about_arguments
 from ..hints.node_errors import origin_of_input
 from ..hints.op_errors import about_types
 from ..runtime.cached_op import CachedOp
-from ..runtime.host_numbers import generators, warn_of_kept
+from ..runtime.host_numbers import Draws, warn_of_kept
 from ..runtime.hybridize_flags import call_options
 from ..symbol import Group, Symbol
 from ..symbol import var as make_var
@@ -62,9 +62,9 @@ def trace_symbols(block: HybridBlock, args: tuple[Any, ...]) -> tuple[Graph, For
     given = sum(x is not None for x in flat)
     names = iter(["data"] if given == 1 else [f"data{k}" for k in range(given)])
     inputs = [None if x is None else _variable_for(next(names), x) for x in flat]
-    before = generators()
-    out = call_on_symbols(block, tuple(regroup(list(inputs), form)))
-    if generators() != before:
+    with Draws() as drawn:
+        out = call_on_symbols(block, tuple(regroup(list(inputs), form)))
+    if drawn:
         kinds: dict[type, None] = {}
         block.apply(lambda child: kinds.setdefault(type(child)))
         warn_of_kept(block.name, [k.hybrid_forward for k in reversed(kinds) if hasattr(k, "hybrid_forward")])

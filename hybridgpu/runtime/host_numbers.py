@@ -7,14 +7,16 @@ import inspect
 import os
 import random
 import sys
+import threading
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from types import FrameType
 from typing import Any, NamedTuple
 
 from ..core.source_location import current_block, user_frame, user_place
 
-__all__ = ["Line", "drawing_line", "generators", "warn_of_kept"]
+__all__ = ["Draws", "Line", "drawing_line", "draws_apart", "warn_of_kept"]
 
 _PYTHON = inspect.getsourcefile(random) or ""  #: of Python's own functions, such as random.choice
 _PACKAGE = __name__.partition(".")[0] + "."
@@ -28,7 +30,50 @@ class Line(NamedTuple):
     block: str = ""
 
 
-def generators() -> Any:
+class _Watches(threading.local):
+    def __init__(self) -> None:
+        self.inside: list[Draws] = []
+
+
+_watches = _Watches()
+
+
+class Draws:
+    """Whether numbers were drawn from Python's or NumPy's generator of the process in a ``with`` block."""
+
+    def __enter__(self) -> Draws:
+        self._before, self._seen = _generators(), False
+        _watches.inside.append(self)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        _watches.inside.remove(self)
+        self.look()
+
+    def look(self, count: bool = True) -> None:
+        """Compare the generators with what they were before; from now on with what they are."""
+        now = _generators()
+        self._seen = self._seen or (count and now != self._before)
+        self._before = now
+
+    def __bool__(self) -> bool:
+        return self._seen
+
+
+@contextmanager
+def draws_apart() -> Iterator[None]:
+    """What is drawn inside is no part of a graph: an initializer's numbers, which a parameter holds."""
+    watches = list(_watches.inside)
+    for watch in watches:
+        watch.look()
+    try:
+        yield
+    finally:
+        for watch in watches:
+            watch.look(count=False)
+
+
+def _generators() -> Any:
     """What changes when Python's or NumPy's generator of the process is drawn from."""
     numpy = sys.modules.get("numpy.random")
     mine = hash(random.getstate())
@@ -46,12 +91,12 @@ def drawing_line(run: Callable[[], Any]) -> Line | None:
     kept = random.getstate(), numpy and numpy.get_state()
     found: list[Line] = []
     last: Line | None = None
-    before = generators()
+    before = _generators()
 
     def of_line(frame: FrameType, event: str, argument: Any) -> Any:
         nonlocal last, before
         if not found:
-            now = generators()
+            now = _generators()
             if now != before and last is not None:
                 found.append(last)
             before, place = now, frame if event != "return" else user_place(frame.f_back)

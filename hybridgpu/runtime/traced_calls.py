@@ -25,7 +25,7 @@ from ..util import is_np_array, is_np_shape
 from .cached_op import CachedOp
 from .dispatch.call_cache import CallCache
 from .dispatch.overlaps import check_apart
-from .host_numbers import drawing_line, generators
+from .host_numbers import Draws, drawing_line
 
 __all__ = ["TracedCalls", "argument_tree", "static_value"]
 
@@ -152,8 +152,7 @@ class TracedCalls:
         def once() -> tuple[TracedGraph, Any, bool]:
             """(graph, format of the results, whether Python's or NumPy's generators were drawn from meanwhile)."""
             trace = Trace(ctx)
-            with tracing(trace), watching_context() as asks_context, scope():
-                before = generators()
+            with tracing(trace), watching_context() as asks_context, scope(), Draws() as drawn:
                 values: list[Any] = [trace.argument(n, x) for n, x in zip(names, arrays, strict=True)]
                 arguments = regroup(_with_nones(values, form), form)
                 result = function(*arguments)
@@ -162,7 +161,8 @@ class TracedCalls:
                 check()
                 for block in trace.blocks.values():
                     block.__dict__.setdefault("_hg_readers", WeakSet()).add(self)
-                return graph._replace(asks_context=asks_context()), results, before != generators()
+                graph = graph._replace(asks_context=asks_context())
+            return graph, results, bool(drawn)
 
         graph, results, drawn = once()
         if drawn:

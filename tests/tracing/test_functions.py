@@ -321,6 +321,33 @@ def test_numbers_that_another_thread_draws_are_none_of_the_function():
         thread.join()
 
 
+class HostNumbers(mx.init.Initializer):
+    def _init_weight(self, name, arr):
+        arr[:] = np.random.uniform(size=arr.shape)
+
+
+@pytest.mark.parametrize("noisy", ["", "before", "after"])
+def test_numbers_of_an_initializer_are_none_of_the_function(noisy):
+    class Net(mx.gluon.HybridBlock):
+        def __init__(self):
+            super().__init__()
+            self.layer = mx.gluon.nn.Dense(2, weight_initializer=HostNumbers())
+
+        def forward(self, x):
+            x = x * np.random.rand() if noisy == "before" else x
+            y = self.layer(x)
+            return y * np.random.rand() if noisy == "after" else y
+
+    net = Net()
+    net.initialize()
+    net.hybridize()
+    if noisy:
+        with pytest.raises(mx.TracingError, match="draws random numbers of Python or NumPy"):
+            net(nd.ones((1, 3)))
+    else:
+        assert net(nd.ones((1, 3))).shape == (1, 2)
+
+
 def test_zero_and_its_negative_are_two_values():
     divided = mx.hybridize(lambda x, zero: x * zero)
     x = nd.ones((2,))

@@ -136,12 +136,13 @@ def with_plans(function: _Function) -> _Function:
         if not arrays:
             key.append(current_context())  # where the result lies
         whole = tuple(key)
+        plan: Any
         try:
             plan = plans[whole]
-        except KeyError:
-            return _first(plans, whole, arrays, function, args, kwargs)
-        if plan is None:
-            return function(*args, **kwargs)
+        except KeyError:  # not called here: an error of the function's would be shown as one while this one was handled
+            plan = False
+        if not plan:
+            return function(*args, **kwargs) if plan is None else _first(plans, whole, arrays, function, args, kwargs)
         result = plan.record(*arrays) if state.recording else plan.run(*arrays)
         if noting.calls is not None:  # an outer function, whose plan may be this one
             noting.calls.append((plan, arrays, result))

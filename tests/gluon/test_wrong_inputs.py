@@ -16,6 +16,15 @@ from hybridgpu.gluon import loss, nn, rnn
 
 HERE = r"test_wrong_inputs\.py:\d+\)$"
 
+
+def shown_before(error):
+    """Classes of the errors that Python prints above an uncaught one."""
+    found = []
+    while error := error.__cause__ or (None if error.__suppress_context__ else error.__context__):
+        found.append(type(error))
+    return found
+
+
 # -- layers and what they are called with: the class with deferred shapes and with known ones, and pieces of the text
 
 LAYERS = {
@@ -108,6 +117,7 @@ def test_layers(case, known, hybridized):
         net(nd.ones(shape, dtype=dtype))
     text = str(caught.value)
     assert type(caught.value) is errors[known]
+    assert shown_before(caught.value) == [MXNetError] * (errors[known] is ValueError)
     assert text.startswith("Deferred initialization failed because shape cannot be inferred. ") is (
         errors[known] is ValueError
     )
@@ -280,7 +290,7 @@ def test_operands_of_the_wrong_kind(code, error, first, instead, hybridized):
     with pytest.raises(error) as caught:
         net(nd.ones((2, 3)))
     text = str(caught.value)
-    assert text.startswith(first)
+    assert text.startswith(first) and not shown_before(caught.value)
     advice = text.splitlines()[-1]
     assert instead in advice
     line = f"<code {code.replace('/', 'over')}>:2"

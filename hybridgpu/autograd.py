@@ -33,7 +33,9 @@ from .core.autograd_state import (
     train_mode,
 )
 from .core.source_location import located_hint
+from .hints.absent_member import AbsentMember
 from .hints.tracing import is_symbol
+from .hints.undefined import undefined
 from .ndarray import backward_pass, tape
 from .ndarray.apply import zeros_like
 from .ndarray.ndarray import NDArray
@@ -279,6 +281,8 @@ class Function:
     graph would take what ``forward`` does, with its own derivative, and never call ``backward``.
     """
 
+    apply = AbsentMember("autograd.Function")
+
     def __init__(self) -> None:
         self._used = False
         self.saved_tensors: tuple[Any, ...] = ()
@@ -290,6 +294,9 @@ class Function:
     def __call__(self, *inputs: NDArray) -> Any:
         if any(map(is_symbol, inputs)) or autograd_state.state.trace is not None:
             raise NotImplementedForSymbol(type(self).__name__, advice=located_hint(_NO_GRAPH))
+        if not hasattr(self, "_used"):
+            text = f"'{type(self).__name__}' object has no attribute '_used'"
+            raise AttributeError(f"{text}\n{located_hint('Call super().__init__() first in __init__.')}", obj=self)
         assert not self._used, "Each Function instance can only be called once. Please create another instance."
         self._used = True
         flags = autograd_state.state.recording
@@ -309,8 +316,8 @@ class Function:
 
     def forward(self, *inputs: NDArray) -> Any:
         """The results for the inputs."""
-        raise NotImplementedError
+        raise undefined(self, "forward(self, *inputs)")
 
     def backward(self, *output_grads: NDArray) -> Any:
         """The gradients of the inputs for those of the results."""
-        raise NotImplementedError
+        raise undefined(self, "backward(self, *output_grads)")

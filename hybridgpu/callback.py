@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from .hints.arguments import TellsArguments
 from .model import save_checkpoint
 
 __all__ = [
@@ -57,7 +58,7 @@ def log_train_metric(period: int, auto_reset: bool = False) -> Callable[[Any], N
     return callback
 
 
-class Speedometer:
+class Speedometer(TellsArguments):
     """Logs samples a second, and the metric, every ``frequent`` batches.
 
     Args:
@@ -103,7 +104,7 @@ class Speedometer:
         self.tic = time.time()
 
 
-class ProgressBar:
+class ProgressBar(TellsArguments):
     """Logs a bar of ``length`` characters that is full after ``total`` batches."""
 
     def __init__(self, total: int, length: int = 80) -> None:

@@ -20,6 +20,7 @@ import numpy as np
 
 from . import registry
 from .core.source_location import user_frame
+from .hints.arguments import TellsArguments
 from .hints.misplaced import about_initializer
 
 __all__ = [
@@ -40,7 +41,7 @@ class InitDesc(str):
         return self
 
 
-class Initializer:
+class Initializer(TellsArguments):
     """Base class; subclasses define ``_init_weight(name, array)``."""
 
     def __init__(self, **kwargs: Any) -> None:

@@ -6,10 +6,12 @@ from __future__ import annotations
 import logging
 import math
 
+from .hints.arguments import TellsArguments
+
 __all__ = ["CosineScheduler", "FactorScheduler", "LRScheduler", "MultiFactorScheduler", "PolyScheduler"]
 
 
-class LRScheduler:
+class LRScheduler(TellsArguments):
     """Base class; ``scheduler(num_update)`` is the rate of that update.
 
     Args:

@@ -111,3 +111,53 @@ def test_writing_what_is_recorded_says_what_to_write(array):
 def test_slips(call, error, text):
     with pytest.raises(error, match=text):
         call()
+
+
+class Scaled(mx.autograd.Function):
+    def __init__(self, factor):
+        self.factor = factor
+
+
+def recorded(function):
+    x = nd.ones((2,))
+    x.attach_grad()
+    with mx.autograd.record():
+        function(x).backward()
+
+
+UNDEFINED = {
+    "optimizer": (lambda own: own(mx.optimizer.Optimizer)().update(0, 1, 1, None), "update(self, index, weight, grad, state)"),
+    "metric": (lambda own: own(mx.metric.EvalMetric)("name").update([], []), "update(self, labels, preds)"),
+    "loss": (
+        lambda own: own(mx.gluon.loss.Loss)(1, 0)(nd.ones(2), nd.ones(2)),
+        "hybrid_forward(self, F, pred, label, sample_weight=None)",
+    ),
+    "data set": (lambda own: own(mx.gluon.data.Dataset)()[0], "__getitem__(self, idx)"),
+    "length": (lambda own: len(own(mx.gluon.data.Dataset)()), "__len__(self)"),
+    "sampler": (lambda own: list(own(mx.gluon.data.Sampler, __len__=lambda self: 1)()), "__iter__(self)"),
+    "function": (lambda own: own(mx.autograd.Function)()(nd.ones(2)), "forward(self, *inputs)"),
+    "derivative": (
+        lambda own: recorded(own(mx.autograd.Function, forward=lambda self, x: x * 2)()),
+        "backward(self, *output_grads)",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", UNDEFINED)
+def test_a_method_that_is_not_there_is_named(name):
+    call, method = UNDEFINED[name]
+    with pytest.raises(NotImplementedError) as error:
+        call(lambda base, **methods: type("Own", (base,), methods))
+    words, instead = str(error.value).split("\n")
+    assert words == f"'Own' object does not define {method.partition('(')[0]}"
+    assert instead.startswith(f"Write def {method} in class Own. (")
+
+
+def test_a_function_without_its_beginning_says_what_to_call():
+    with pytest.raises(AttributeError, match=r"has no attribute '_used'\nCall super\(\).__init__\(\) first"):
+        Scaled(2)(nd.ones(2))
+
+
+def test_a_traced_array_is_called_by_the_name_of_its_class():
+    with pytest.raises(TypeError, match=r"unsupported operand type\(s\) for @: 'NDArray' and 'NDArray'"):
+        mx.hybridize(lambda x: x @ x)(nd.ones((2, 2)))

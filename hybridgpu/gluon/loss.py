@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from ..base import MXNetError, numeric_types
 from ..core.source_location import located_hint
 from ..hints.gluon import LOSSES, missing
+from ..hints.undefined import undefined
 from ..ndarray import NDArray
 from ..util import is_np_array
 from .forward import to_be_defined
@@ -77,7 +78,7 @@ class Loss(HybridBlock):
     @to_be_defined
     def hybrid_forward(self, F: Any, x: Any, *args: Any, **kwargs: Any) -> Any:
         """What the loss computes; to be overridden."""
-        raise NotImplementedError
+        raise undefined(self, "hybrid_forward(self, F, pred, label, sample_weight=None)")
 
     def _hg_per_sample(self, F: Any, loss: Any, sample_weight: Any, weight: float | None = None) -> Any:
         """The mean over all axes but the batch axis, weighted by ``weight`` or the loss's own."""

@@ -17,6 +17,7 @@ import numpy as np
 from .. import ndarray
 from ..context import Context
 from ..core.source_location import located_hint
+from ..hints.arguments import telling
 from ..hints.gluon import UTILITIES, missing
 from ..ndarray import NDArray
 from ..util import is_np_array, is_np_shape
@@ -84,6 +85,7 @@ def split_and_load(
     return [part.as_in_context(ctx) for part, ctx in zip(slices, ctx_list, strict=True)]
 
 
+@telling
 def clip_global_norm(arrays: Sequence[NDArray], max_norm: float, check_isfinite: bool = True) -> Any:
     """Scale arrays in place so that the norm of all of them together is at most ``max_norm``.
 

@@ -11,7 +11,9 @@ from typing import Any, TypeVar, cast
 
 from ..core.source_location import located_hint
 
-__all__ = ["SPELLED", "about_value", "add_taken", "closest", "taken_by", "telling", "unexpected"]
+__all__ = ["SPELLED", "TellsArguments", "about_value", "add_taken", "closest", "taken_by", "telling", "unexpected"]
+
+_PACKAGE = __name__.partition(".")[0] + "."
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -41,6 +43,11 @@ SPELLED = {
     "negative_slope": ("slope",),
     "repeats": ("reps",),
     "device": ("ctx",),
+    "mean": ("loc",),
+    "mu": ("loc",),
+    "std": ("scale",),
+    "sigma": ("scale",),
+    "training": ("mode='always'",),
 }
 
 
@@ -83,6 +90,37 @@ def unexpected(klass: type, name: str, spelled: Mapping[str, Sequence[str]], hid
         f"{klass.__name__}.__init__() got an unexpected keyword argument '{name}'\n"
         + located_hint(f"{instead}{klass.__name__} takes {', '.join(names)}.")
     )
+
+
+#: arguments of schedulers, metrics, initializers, iterators and modules elsewhere -> here
+_OF_CLASSES = {
+    "lr": ("base_lr",),
+    "learning_rate": ("base_lr",),
+    "step_size": ("step",),
+    "milestones": ("step",),
+    "gamma": ("factor",),
+    "T_max": ("max_update",),
+    "eta_min": ("final_lr",),
+    "k": ("top_k",),
+    "gain": ("magnitude",),
+    "std": ("sigma",),
+    "ctx": ("context",),
+    "drop_last": ("last_batch_handle='discard'",),
+}
+
+
+class TellsArguments:
+    """Base of classes whose error for an argument that they do not take says which ones they do."""
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
+        make = cls.__init__
+        if kwargs and getattr(make, "__module__", "").startswith(_PACKAGE):  # else a user's
+            parameters = inspect.signature(make).parameters
+            if not any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
+                for name in kwargs:
+                    if name not in parameters:
+                        raise unexpected(cls, name, _OF_CLASSES)
+        return super().__new__(cls)
 
 
 def add_taken(error: TypeError, function: str, names: Sequence[str], given: Iterable[str]) -> None:

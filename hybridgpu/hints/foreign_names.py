@@ -261,6 +261,8 @@ OTHERS = {
     "compile": "net.hybridize(static_alloc=True, static_shape=True)",
     "jit": "mx.hybridize(function)",
     "autograd.no_grad": _PAUSE,
+    "autograd.Function.apply": "Name(...)(x): an object, called once, whose forward(self, x) and backward(self, *output_grads) "
+    "are methods and take no ctx",
     "autograd.inference_mode": _PAUSE,
     "autograd.enable_grad": "autograd.record()",
     "autograd.set_grad_enabled": "autograd.set_recording(flag)",
@@ -298,6 +300,9 @@ OTHERS = {
     "F.clamp": "{F}.clip(x, a_min, a_max)",
     "F.pow": "{F}.power(a, b), or a ** b",
     "F.rand": "mx.nd.random.uniform(shape=...)",
+    "ndarray.random.rand": "mx.nd.random.uniform(shape=...)",
+    "symbol.array": "{F}.ones, {F}.full or {F}.arange; arrays enter a graph as arguments of the block or as its constants, "
+    "self.name = self.params.get_constant('name', values)",
     "F.randn": "mx.nd.random.normal(shape=...)",
     "F.randint": "mx.nd.random.randint(low, high, shape=...)",
     "F.std": "{F}.sqrt({F}.moments(x, axes)[1])",

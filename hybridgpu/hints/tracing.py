@@ -91,7 +91,13 @@ def about_operand(x: Any, inputs: Sequence[str], attributes: Iterable[str], func
         function: what was called.
     """
     names = [n for n in attributes if n != "num_args"]
-    if not isinstance(x, (bool, int, float, str, np.generic)) or not names:
+    if not isinstance(x, (bool, int, float, str, np.generic)):
+        return ""
+    if not names and not isinstance(x, str):
+        return "\n" + located_hint(
+            f"{function} takes arrays alone: write ones_like(y) * {x}, with an array y of that shape."
+        )
+    if not names:
         return ""
     taken = f"{function} takes {', '.join(inputs)}" if inputs[:1] != ("*data",) else f"{function} takes arrays"
     return "\n" + located_hint(f"{taken}; the others are written by name: {', '.join(names)}.")

@@ -10,6 +10,8 @@ import numpy
 
 from .. import registry
 from ..base import numeric_types
+from ..hints.arguments import TellsArguments
+from ..hints.undefined import undefined
 from ..ndarray import NDArray
 from ..ndarray.mode import legacy
 
@@ -37,7 +39,7 @@ def plain(value: Any) -> Any:
     return value.item() if isinstance(value, numpy.generic) else value
 
 
-class EvalMetric:
+class EvalMetric(TellsArguments):
     """Base class; subclasses define ``update``.
 
     Args:
@@ -80,7 +82,7 @@ class EvalMetric:
 
     def update(self, labels: Any, preds: Any) -> None:
         """Count a batch: lists of labels and of predictions."""
-        raise NotImplementedError
+        raise undefined(self, "update(self, labels, preds)")
 
     def _hg_add(self, total: Any, count: Any) -> None:
         self.sum_metric += total

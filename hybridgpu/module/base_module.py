@@ -13,6 +13,7 @@ import numpy as np
 from .. import metric
 from ..context import cpu
 from ..core.source_location import located_hint
+from ..hints.arguments import TellsArguments
 from ..initializer import Uniform
 from ..io.iterators import DataBatch, DataIter
 from ..model import BatchEndParam
@@ -35,7 +36,7 @@ def call_all(callbacks: Any, *args: Any) -> None:
         f(*args)
 
 
-class BaseModule:
+class BaseModule(TellsArguments):
     """Base of modules. A subclass defines ``bind``, ``init_params``, ``init_optimizer``, ``forward``, ``backward``,
     ``update``, ``get_outputs``, ``get_params``, ``update_metric`` and properties of names and shapes.
 

@@ -15,6 +15,7 @@ from ..core.source_location import located_hint, user_frame
 from ..hints.arguments import closest, taken_by, unexpected
 from ..hints.foreign_names import OPTIMIZERS
 from ..hints.misplaced import no_optimizer
+from ..hints.undefined import undefined
 from ..ndarray import NDArray, clip
 from ..ndarray.device_scope import zeros_on
 from ..util import is_np_array
@@ -177,7 +178,7 @@ class Optimizer:
 
         An optimizer with ``aggregate_num`` above 0 takes lists of all four, too.
         """
-        raise NotImplementedError
+        raise undefined(self, "update(self, index, weight, grad, state)")
 
     def update_multi_precision(self, index: Any, weight: Any, grad: Any, state: Any) -> None:
         """``update`` for a state of ``create_state_multi_precision``."""

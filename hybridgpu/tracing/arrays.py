@@ -285,7 +285,7 @@ class Traced:
 
     def __repr__(self) -> str:
         extents = "x".join(map(str, self.shape)) or "()"
-        return f"<traced {type(self).__name__.removeprefix('Traced')} {extents} {self._type.tensor.dtype.name} @{self.context}>"
+        return f"<traced {type(self).__name__} {extents} {self._type.tensor.dtype.name} @{self.context}>"
 
     __str__ = __repr__
 
@@ -302,9 +302,7 @@ def traced_class(kind: type) -> type:
     if cls is None:
         if issubclass(kind, Traced):
             return kind
-        cls = _classes[kind] = type(
-            f"Traced{kind.__name__}", (Traced, kind), {"__slots__": (), "__hash__": kind.__hash__}
-        )
+        cls = _classes[kind] = type(kind.__name__, (Traced, kind), {"__slots__": (), "__hash__": kind.__hash__})
     return cls
 
 

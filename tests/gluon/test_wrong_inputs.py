@@ -188,6 +188,8 @@ FOR_SYMBOL = "Function __array__ is not implemented for Symbol and only availabl
 #: code, the class when traced, its first line's start, the advice
 TRACED = [
     ("np.tanh(x)", NotImplementedForSymbol, FOR_SYMBOL, NUMPY.format("tanh", "tanh")),
+    ("F.where(x > 0, x, 0)", AssertionError, "Argument y must be Symbol instances, but got 0",
+     "where takes arrays alone: write ones_like(y) * 0, with an array y of that shape."),
     ("np.maximum(x, 0)", NotImplementedForSymbol, FOR_SYMBOL, NUMPY.format("maximum", "maximum")),
     ("np.concatenate([x, x])", NotImplementedForSymbol, FOR_SYMBOL, NUMPY.format("concat", "concatenate")),
     ("np.where(x, x, x)", NotImplementedForSymbol, FOR_SYMBOL, NUMPY.format("where", "where")),
@@ -228,6 +230,8 @@ TRACED = [
 EAGER = [
     ("F.relu(self.values)", AssertionError, "Argument data must have NDArray type, but got [[1.", ARRAY_FIRST),
     ("F.concat([x, x])", AssertionError, "Positional arguments must have NDArray type, but got", "one by one"),
+    ("F.where(x > 0, x, 0)", AssertionError, "Argument y must have NDArray type, but got 0",
+     "where takes arrays alone: write ones_like(y) * 0, with an array y of that shape."),
     ("F.maximum(x, self.values)", TypeError, UNSUPPORTED.format("numpy.ndarray"), ARRAY_FIRST),
     ("self.scale * x", TypeError, PARAMETER_TYPE, PARAMETER),
     ("F.broadcast_mul(x, self.scale)", AssertionError, "Argument rhs must have NDArray type, but got Parameter", PARAMETER),

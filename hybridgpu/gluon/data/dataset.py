@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from ...hints.undefined import undefined
 from ...ndarray.ndarray import NDArray
 from .sampler import FilterSampler, SequentialSampler
 
@@ -26,10 +27,10 @@ class Dataset:
     """Samples by number; subclasses define ``__getitem__`` and ``__len__``."""
 
     def __getitem__(self, idx: int) -> Any:
-        raise NotImplementedError
+        raise undefined(self, "__getitem__(self, idx)")
 
     def __len__(self) -> int:
-        raise NotImplementedError
+        raise undefined(self, "__len__(self)")
 
     def _hg_described(self) -> str:
         return type(self).__name__

@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from ...hints.undefined import undefined
+
 __all__ = ["BatchSampler", "FilterSampler", "RandomSampler", "Sampler", "SequentialSampler"]
 
 
@@ -15,10 +17,10 @@ class Sampler:
     """A sequence of indices; subclasses define ``__iter__`` and ``__len__``."""
 
     def __iter__(self) -> Iterator[Any]:
-        raise NotImplementedError
+        raise undefined(self, "__iter__(self)")
 
     def __len__(self) -> int:
-        raise NotImplementedError
+        raise undefined(self, "__len__(self)")
 
 
 class SequentialSampler(Sampler):

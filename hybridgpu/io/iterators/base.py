@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ...hints.arguments import TellsArguments
 from ...ndarray import NDArray
 
 __all__ = ["DataBatch", "DataDesc", "DataIter"]
@@ -89,7 +90,7 @@ class DataBatch:
         return f"{type(self).__name__}: data shapes: {[x.shape for x in self.data]} label shapes: {labels}"
 
 
-class DataIter:
+class DataIter(TellsArguments):
     """Base of iterators: a subclass defines ``iter_next``, ``getdata``, ``getlabel``, ``getpad``, or ``next``."""
 
     def __init__(self, batch_size: int = 0) -> None:

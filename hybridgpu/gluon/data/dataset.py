@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
 
 from ...hints.undefined import undefined
 from ...ndarray.ndarray import NDArray
@@ -31,6 +31,10 @@ class Dataset:
 
     def __len__(self) -> int:
         raise undefined(self, "__len__(self)")
+
+    if TYPE_CHECKING:  # by numbers, as Python goes through what has no __iter__
+
+        def __iter__(self) -> Iterator[Any]: ...
 
     def _hg_described(self) -> str:
         return type(self).__name__

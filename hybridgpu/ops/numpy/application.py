@@ -27,6 +27,7 @@ __all__ = [
     "NP",
     "NPX",
     "Application",
+    "Array",
     "ArrayOrList",
     "ArrayOrNumber",
     "falls_back",
@@ -41,6 +42,7 @@ __all__ = [
 ]
 
 #: results of definitions that are not one array: their names are what ``help()`` and type checkers are told
+Array: TypeAlias = Any  # of an argument that the table of arguments tells otherwise
 ArrayOrNumber: TypeAlias = Any
 ArrayOrList: TypeAlias = Any
 

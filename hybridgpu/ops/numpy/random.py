@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...context import current_context
-from .application import np_function, npx_function
+from .application import Array, np_function, npx_function
 
 __all__: list[str] = []
 
@@ -147,7 +147,7 @@ def randint(
 
 @np_function("random.choice")
 def np_choice(
-    F: Any, a: Any, size: Any = None, replace: Any = True, p: Any = None, ctx: Any = None, out: Any = None
+    F: Any, a: Array | int, size: Any = None, replace: Any = True, p: Any = None, ctx: Any = None, out: Any = None
 ) -> Any:
     """Items of an array, or numbers below ``a``, drawn with the probabilities ``p``."""
     of_array = isinstance(a, F.array)

@@ -19,7 +19,7 @@ def beta(a: _Array, b: _Array, size: int | Sequence[int] | None = None, dtype: _
     """Beta on [0, 1] with shapes ``a`` and ``b``, from two gamma numbers in double precision."""
 def chisquare(df: _Array | float, size: int | Sequence[int] | None = None, dtype: _DType | None = None, ctx: _Device | None = None) -> _Array:
     """Chi-squared with ``df`` degrees of freedom: mean df, variance 2 * df (a quarter of both in MXNet, where the scale of"""
-def choice(a: _Array, size: int | Sequence[int] | None = None, replace: bool = True, p: Any = None, ctx: _Device | None = None, out: _Array | None = None) -> _Array:
+def choice(a: _Array | int, size: int | Sequence[int] | None = None, replace: bool = True, p: Any = None, ctx: _Device | None = None, out: _Array | None = None) -> _Array:
     """Items of an array, or numbers below ``a``, drawn with the probabilities ``p``."""
 def exponential(scale: _Array | float = 1.0, size: int | Sequence[int] | None = None, ctx: _Device | None = None, out: _Array | None = None) -> _Array:
     """Exponential with mean ``scale``."""

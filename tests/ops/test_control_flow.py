@@ -379,6 +379,37 @@ def test_shapes_that_do_not_fit(function, message):
         out.eval(v=mx.nd.zeros((3, 2)), w=mx.nd.zeros((2,)))
 
 
+def first_row(F, x):
+    return F.squeeze(F.slice(x, begin=(0, None), end=(1, None)), axis=(0,))
+
+
+def zeros(F, x):
+    """Of a row, of which nothing but the size is read."""
+    return F.zeros_like(first_row(F, x))
+
+
+#: what takes zeros on one side and the data on the other
+ZEROS = {
+    "foreach": lambda F, x: F.contrib.foreach(lambda row, total: [0.5 * row + total] * 2, x, zeros(F, x))[0],
+    "while_loop": lambda F, x: F.contrib.while_loop(
+        lambda k, y: k < 3,
+        lambda k, y: ([], [k + 1, y + first_row(F, x)]),
+        [F.zeros((1,)), zeros(F, x)],
+        max_iterations=4,
+    )[1][1],
+    "cond": lambda F, x: F.contrib.cond(F.sum(x) < 0, lambda: zeros(F, x), lambda: F.sum(x, axis=0)),
+}
+
+
+@pytest.mark.parametrize("name", ZEROS)
+def test_zeros_at_sizes_that_vary(name, compiler):
+    net = Net(ZEROS[name])
+    net.hybridize()
+    for shape in ((5, 3), (8, 2), (6, 4), (6, 9)):
+        x = mx.nd.arange(np.prod(shape)).reshape(shape)
+        np.testing.assert_allclose(net(x).asnumpy(), ZEROS[name](mx.nd, x).asnumpy(), rtol=1e-6)
+
+
 def test_state_of_a_layer_inside(compiler):
     """Running averages cannot change inside a loop; this is said, not ignored."""
 

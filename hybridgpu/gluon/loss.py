@@ -12,6 +12,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from ..base import MXNetError, numeric_types
+from ..core import autograd_state
 from ..core.source_location import located_hint
 from ..hints.gluon import LOSSES, missing
 from ..hints.undefined import undefined
@@ -48,6 +49,8 @@ def _reshape_like(F: Any, x: Any, y: Any) -> Any:
     if not isinstance(x, NDArray):
         return F.reshape_like(x, y)
     try:
+        if autograd_state.state.trace is not None and x.size == y.size:  # the graph holds for other extents
+            return (F.npx if is_np_array() else F).reshape_like(x, y)
         return x.reshape(y.shape)
     except (ValueError, MXNetError) as e:
         text = f"The labels have shape {x.shape}, the predictions {y.shape}: they need as many elements."

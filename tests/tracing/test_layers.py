@@ -132,6 +132,47 @@ def test_layers_inside_of_a_traced_forward(name):
         np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-5)
 
 
+def rows_of(x):
+    return nd.contrib.foreach(lambda row, total: (row + total, row + total), x, nd.zeros_like(x[0]))[0]
+
+
+#: how it is made, what it computes, (the shape of its input, another one that its file is for)
+OF_ANY_EXTENT = {
+    "LSTM": (lambda: rnn.LSTM(3, layout="NTC"), lambda net, x: net(x)[:, -1], ((2, 4, 5), (3, 6, 5))),
+    "GRU of both directions": (
+        lambda: rnn.GRU(3, bidirectional=True),
+        lambda net, x: net(x)[0],
+        ((4, 2, 5), (4, 3, 5)),
+    ),
+    "cell": (
+        lambda: rnn.LSTMCell(3),
+        lambda net, x: net.unroll(4, x, layout="NTC", merge_outputs=True)[0],
+        ((2, 4, 5), (3, 4, 5)),
+    ),
+    "cells": (
+        stacked_cells,
+        lambda net, x: net.unroll(2, [x[:, 0], x[:, 1]], merge_outputs=True)[0],
+        ((2, 4, 5), (3, 4, 5)),
+    ),
+    "loop": (lambda: nn.Dense(3), lambda net, x: rows_of(net(x)), ((2, 5), (3, 5))),
+    "loss": (lambda: gluon.loss.L2Loss(), lambda net, x: net(x, x[::-1].reshape((0, -1, 1))), ((2, 5), (3, 4))),
+}
+
+
+@pytest.mark.parametrize("name", OF_ANY_EXTENT)
+def test_the_file_of_a_traced_forward_is_for_other_batches(name, tmp_path, no_compiler):
+    make, body, (shape, other) = OF_ANY_EXTENT[name]
+    net = Net(make, body)
+    net.initialize()
+    net.hybridize()
+    net(nd.ones(shape))
+    net.export(str(tmp_path / "net"))
+    again = gluon.SymbolBlock.imports(str(tmp_path / "net-symbol.json"), ["data"], str(tmp_path / "net-0000.params"))
+    for extents in (shape, other):
+        x = nd.random.uniform(shape=extents)
+        np.testing.assert_allclose(again(x).asnumpy(), net(x).asnumpy(), rtol=1e-6)
+
+
 def test_a_function_with_a_derivative_of_its_own_is_refused():
     class Own(autograd.Function):
         def forward(self, x):

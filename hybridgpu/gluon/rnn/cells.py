@@ -11,7 +11,7 @@ from ..forward import to_be_defined
 from ..hybrid import HybridBlock
 from ..nn import LeakyReLU
 from ..parameter import Parameter, ParameterDict
-from .sequence import Sequence, initial_state, masked
+from .sequence import Sequence, initial_state, is_tensor, masked, zeros_for
 
 __all__ = ["GRUCell", "HybridRecurrentCell", "LSTMCell", "RNNCell", "RecurrentCell"]
 
@@ -64,8 +64,9 @@ class RecurrentCell(Block):
             return begin_state
         if not sequence.eager:
             return self.begin_state(func=sequence.F.zeros, batch_size=0)
-        first = sequence.data if not isinstance(sequence.data, (list, tuple)) else sequence.data[0]
-        return self.begin_state(func=ndarray.zeros, batch_size=sequence.batch_size, ctx=first.context)
+        whole = is_tensor(sequence.data)
+        first, axis = (sequence.data, sequence.layout.find("N")) if whole else (sequence.data[0], 0)
+        return self.begin_state(func=zeros_for(first, axis), batch_size=sequence.batch_size, ctx=first.context)
 
     def unroll(
         self,

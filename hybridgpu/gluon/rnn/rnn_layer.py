@@ -15,7 +15,7 @@ from ...ops.rnn import GATES
 from ..hybrid import HybridBlock
 from ..parameter import Parameter
 from . import cells, combined
-from .sequence import initial_state, is_tensor
+from .sequence import initial_state, is_tensor, zeros_for
 
 if TYPE_CHECKING:
     from ...runtime.reports.explain import Explanation
@@ -188,8 +188,9 @@ class _RNNLayer(HybridBlock):
         traced = autograd_state.state.trace is not None  # where they are zeros of the graph
         if kind is inputs._type and not seen and not traced:
             return states
-        batch = inputs.shape[self._layout.find("N")]
-        states = self.begin_state(batch, ctx=inputs.context, dtype=inputs.dtype)
+        axis = self._layout.find("N")
+        make = {"func": zeros_for(inputs, axis)} if traced else {}
+        states = self.begin_state(inputs.shape[axis], ctx=inputs.context, dtype=inputs.dtype, **make)
         if not traced:
             object.__setattr__(self, "_hg_zeros", (None, []) if seen else (inputs._type.plain, states))
         return states

@@ -3,15 +3,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from ... import ndarray, symbol
+from ...core import autograd_state
 from ...ndarray import NDArray
 from ...symbol import Symbol
 from ...util import is_np_array, is_np_shape
 from ..operators import space_of
 
-__all__ = ["Sequence", "as_list", "initial_state", "is_tensor", "masked", "module_of", "reversed_steps"]
+__all__ = ["Sequence", "as_list", "initial_state", "is_tensor", "masked", "module_of", "reversed_steps", "zeros_for"]
 
 
 def is_tensor(x: Any) -> bool:
@@ -89,6 +91,21 @@ def initial_state(func: Any, shape: tuple[int, ...], **attributes: Any) -> Any:
     if isinstance(state, Symbol) and 0 in shape and is_np_shape():
         state = func(shape=tuple([n or -1 for n in shape]), **attributes)
     return state.as_np_ndarray() if is_np_array() else state
+
+
+def zeros_for(data: NDArray, axis: int) -> Callable[..., Any]:
+    """``nd.zeros`` for states of ``data``, whose axis ``axis`` is the batch's: in a trace as many as it has at a call."""
+    if autograd_state.state.trace is None:
+        return ndarray.zeros
+
+    def zeros(shape: tuple[int, ...], **attributes: Any) -> Any:
+        at = attributes.get("__layout__", "").find("N")
+        if at < 0:
+            return ndarray.zeros(shape, **attributes)
+        one = ndarray.zeros((*shape[:at], 1, *shape[at + 1 :]), **attributes)
+        return ndarray.broadcast_like(one, data.as_nd_ndarray(), lhs_axes=(at,), rhs_axes=(axis,))  # type: ignore[attr-defined]
+
+    return zeros
 
 
 def masked(F: Any, data: Any, length: int, valid_length: Any, axis: int, merge: bool | None) -> Any:

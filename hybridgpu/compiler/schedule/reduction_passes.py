@@ -154,7 +154,7 @@ class PassPlan:
         self.row_stores = [
             writer.store(writer.store_address(k, s), writer.names[s.value])
             for k, s in enumerate(program.stores)
-            if not self.is_after_last_row(s) and not self.is_full_store(s.value, s.offset.vars)
+            if not self.is_after_last_row(s) and not self.is_full_store(s)
         ]
         self.column_sums = [Accumulator.of(f"s{k}", r, writer) for k, r in enumerate(program.column_sums)]
         self.full_reductions = [Accumulator.of(f"total{k}", r, writer) for k, r in enumerate(program.full_reductions)]
@@ -170,15 +170,22 @@ class PassPlan:
         """True if ``s`` is computed for every element of a row."""
         return bool(s.vars & self.reduced) and s not in self.reduction_of
 
-    def is_full_store(self, value: Scalar, used: frozenset[Var]) -> bool:
-        return not self._is_after_last_row(value, used) and (self.is_full(value) or bool(used & self.reduced))
+    def is_full_store(self, store: Store) -> bool:
+        """True if ``store`` happens for every element of a row."""
+        return not self.is_after_last_row(store) and (
+            self.is_full(store.value) or bool(store.offset.vars & self.reduced)
+        )
 
     def is_after_last_row(self, store: Store) -> bool:
         """True if ``store`` happens behind the last row: all rows would write the same."""
-        return self._is_after_last_row(store.value, store.offset.vars)
+        if store.value in self.after_last_row:
+            return True
+        return bool(self.program.column_sums) and (store.value.vars | store.offset.vars) <= self.reduced
 
-    def _is_after_last_row(self, value: Scalar, used: frozenset[Var]) -> bool:
-        return value in self.after_last_row or (bool(self.program.column_sums) and (value.vars | used) <= self.reduced)
+    @property
+    def kind(self) -> str:
+        """Of the kernel: 'rows' if it has results of every element, 'reduce' if not."""
+        return "rows" if any(map(self.is_full_store, self.program.stores)) else "reduce"
 
     def _build(self) -> None:
         targets = self._targets()
@@ -216,7 +223,7 @@ class PassPlan:
             walk.targets = [
                 n
                 for n, store in enumerate(self.program.stores)
-                if self.is_full_store(store.value, store.offset.vars) and self.phase[store.value] == k
+                if self.is_full_store(store) and self.phase[store.value] == k
             ]
             walks.append(order + taken + [s for s, _ in stores])
             computed.update(order)
@@ -237,7 +244,7 @@ class PassPlan:
         for r in self.program.reductions:
             by_phase.setdefault(self.phase[r.operand], ([], []))[0].append(r)
         for k, store in enumerate(self.program.stores):
-            if self.is_full_store(store.value, store.offset.vars):
+            if self.is_full_store(store):
                 text = self.writer.store(self.writer.store_address(k, store), self.writer.names[store.value])
                 by_phase.setdefault(self.phase[store.value], ([], []))[1].append((store.value, text))
         return [by_phase.get(k, ([], [])) for k in range(max(by_phase, default=-1) + 1)]
@@ -378,7 +385,7 @@ class PassPlan:
             return list(used)
 
         crossing: dict[Scalar, None] = {}
-        stored = [s.value for s in self.program.stores if not self.is_full_store(s.value, s.offset.vars)]
+        stored = [s.value for s in self.program.stores if not self.is_full_store(s)]
         stored = [s for s in stored if s not in self.after_last_row] + [r.operand for r in self.program.full_reductions]
         for k, walk in enumerate(self.passes):
             own = {s for s in rows[k] if s.op != "reduction"}  # results come from the walk before

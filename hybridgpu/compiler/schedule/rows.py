@@ -118,10 +118,9 @@ def schedule_rows(program: ScalarProgram, target: Target, members: list[Node]) -
             more = ["stream_cpu.h"]
     if fields.states:
         more.append("chunks_cpu.h")
-    full = any(plan.is_full_store(s.value, s.offset.vars) for s in program.stores)
     return kernel_of_program(
         writer,
-        "rows" if full else "reduce",
+        plan.kind,
         members,
         fields,
         choice,

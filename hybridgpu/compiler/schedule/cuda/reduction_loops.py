@@ -97,7 +97,7 @@ class ReductionLoops:
         """Rows that are neighbours in memory: a thread has a span of them and every so many-th element."""
         program, plan, form, spans, vector = self.program, self.plan, self.form, self.spans, self.spans.vector
         tile = spans.var.name
-        stored = [(n, s) for n, s in enumerate(program.stores) if not plan.is_full_store(s.value, s.offset.vars)]
+        stored = [(n, s) for n, s in enumerate(program.stores) if not plan.is_full_store(s)]
         walks = [self._span_walk(walk) for walk in plan.passes[:-1]]
         accumulators = [a for w in walks for a in w.accumulators]
         if form.cluster > 1:

@@ -87,7 +87,6 @@ def schedule_reduction(
     loops = ReductionLoops(program, plan, form, spans, rows, length_text, writer.pointer_list(outputs))
     fields, launch = loops.columns_fields() if columns else loops.rows_fields()
     again = _reread_bytes(program, plan, rows)
-    full = any(walk.targets for walk in plan.passes)
     choice = Choice(
         {
             "form": "columns" if columns else "rows",
@@ -106,7 +105,7 @@ def schedule_reduction(
     )
     return kernel_of_program(
         writer,
-        "rows" if full else "reduce",
+        plan.kind,
         members,
         fields,
         choice,

@@ -15,8 +15,10 @@ from __future__ import annotations
 import copy
 import math
 import threading
-from collections.abc import Sequence
-from typing import Any
+import weakref
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, NamedTuple
 
 from .backends.devices import device_of
 from .base import MXNetError, NotImplementedForSymbol
@@ -124,12 +126,12 @@ def grad(
             )
         infos.append(info)
     retain = create_graph if retain_graph is None else retain_graph
-    outer, _given.arrays = _given.arrays, []
+    others = [_Memory.of(g) for g in grads if g is not None]
+    outer, _given.memory = _given.memory, others
     try:
         results = backward_pass.backward(head_arrays, grads, infos, retain, create_graph, train_mode)
-        others = [*(g for g in grads if g is not None), *_given.arrays]
     finally:
-        _given.arrays = outer
+        _given.memory = outer
     gradients = [zeros_like(v.as_nd_ndarray()) if g is None else g for v, g in zip(targets, results, strict=True)]
     if len(gradients) > 1 or others:
         for k in _sharing(gradients, others):
@@ -137,26 +139,58 @@ def grad(
     return gradients
 
 
-class _Given(threading.local):
-    """Arrays that the ``backward`` of Functions returned during :func:`grad`, which the program may keep; None outside of it."""
+class _Memory(NamedTuple):
+    """Where an array lies, without keeping it.
 
-    arrays: list[NDArray] | None = None
+    Attributes:
+        owner: gives what has the memory, None once nobody can reach that.
+        begin, end: addresses.
+    """
+
+    owner: Callable[[], Any]
+    begin: int
+    end: int
+
+    @staticmethod
+    def of(x: NDArray) -> _Memory:
+        owner = _owner(x._data)
+        try:
+            reference: Callable[[], Any] = weakref.ref(owner)
+        except TypeError:  # another library's, as a capsule: kept until the pass ends
+            reference = partial(_itself, owner)
+        begin = device_of(x.context).address(x._data)
+        return _Memory(reference, begin, begin + x._data.nbytes)
+
+
+def _owner(array: Any) -> Any:
+    return array if array.base is None else array.base
+
+
+def _itself(x: Any) -> Any:
+    return x
+
+
+class _Given(threading.local):
+    """Memory that the ``backward`` of Functions returned during :func:`grad`, which the program may keep; None outside of it."""
+
+    memory: list[_Memory] | None = None
 
 
 _given = _Given()
 
 
-def _sharing(gradients: Sequence[NDArray], others: Sequence[NDArray]) -> list[int]:
+def _sharing(gradients: Sequence[NDArray], others: Sequence[_Memory]) -> list[int]:
     """Which gradients to copy, so that none shares memory with another or with ``others``: the last of those that do."""
-    arrays = [x._data for x in (*others, *gradients)]
-    owners = {id(a if a.base is None else a.base) for a in arrays}
-    foreign = any(a.base is not None and type(a.base) is not type(a) for a in arrays)  # capsules of one memory differ
-    if len(owners) == len(arrays) and not foreign:  # as nearly always: no two can touch
-        return []
-    spans: list[tuple[float, float, int]] = []
-    for k, x in enumerate((*others, *gradients), -len(others)):
-        begin = device_of(x.context).address(x._data)
-        spans.append((begin, begin + x._data.nbytes, k))
+    if not others:
+        arrays = [x._data for x in gradients]
+        owners = {id(_owner(a)) for a in arrays}
+        foreign = any(
+            a.base is not None and type(a.base) is not type(a) for a in arrays
+        )  # capsules of one memory differ
+        if len(owners) == len(arrays) and not foreign:  # as nearly always: no two can touch
+            return []
+    spans: list[tuple[float, float, int]] = [(m.begin, m.end, -1) for m in others if m.owner() is not None]
+    spans += [(m.begin, m.end, k) for k, m in enumerate(map(_Memory.of, gradients))]
     copied: list[int] = []
     together: list[int] = []  # numbers of arrays whose memory touches
     end = 0.0
@@ -249,8 +283,8 @@ class _PythonCall(tape.Node):
         for g in gradients:
             assert isinstance(g, NDArray), f"autograd.Function.backward must return NDArrays, not {type(g)}"
         fitted = [_fitted(g, t) for g, t, w in zip(gradients, self.arguments, wanted, strict=True) if w]
-        if _given.arrays is not None:
-            _given.arrays += fitted
+        if _given.memory is not None:
+            _given.memory += map(_Memory.of, fitted)
         return fitted
 
 

@@ -599,6 +599,37 @@ def test_gradients_share_no_memory(what, create_graph):
             np.testing.assert_array_equal(other.asnumpy(), value)
 
 
+@pytest.mark.parametrize("kept", [False, True], ids=["returned", "kept"])
+def test_gradients_of_functions_go_when_they_are_consumed(kept):
+    """… as those of operators do: a long chain holds one at a time. What the program keeps is found all the same."""
+    alive: list[weakref.ref] = []
+    arrays, most = [], 0
+
+    class Watched(autograd.Function):
+        def forward(self, x):
+            return x + 0
+
+        def backward(self, dy):
+            nonlocal most
+            most = max(most, sum(ref() is not None for ref in alive))
+            result = dy * 2
+            alive.append(weakref.ref(result._data if result._data.base is None else result._data.base))
+            if kept:
+                arrays.append(result)
+            return result
+
+    x = nd.ones((1000,))
+    x.attach_grad()
+    with autograd.record():
+        y = x
+        for _ in range(8):
+            y = Watched()(y)
+    (gradient,) = autograd.grad(y, [x])
+    assert len(alive) == 8 and (most == 7 if kept else most <= 2)
+    gradient[:] = 0
+    assert [a.asnumpy().max() for a in arrays] == ([2.0**k for k in range(1, 9)] if kept else [])
+
+
 def test_copied_gradients_are_differentiable():
     x = nd.array([1, 2])
     x.attach_grad()

@@ -168,7 +168,7 @@ def work(mx, mode, folder, out=None, names=None):
                     make(mx, name, there)
                 else:
                     use(mx, name, there, target)
-            except Exception:
+            except Exception:  # whatever a library raises over a net is what is told of it
                 with open(os.path.join(target, "error.txt"), "w") as f:
                     f.write(traceback.format_exc())
             finally:

@@ -23,7 +23,7 @@ def show(value):
     if hasattr(value, "asnumpy"):
         try:
             data = value.asnumpy()
-        except Exception:
+        except RuntimeError:  # an MXNetError, of a Symbol or of what ran in the background
             return repr(value)
         return f"{np.dtype(value.dtype).name}{list(value.shape)} {np.array2string(data, precision=4, threshold=24).splitlines()}"
     if isinstance(value, (list, tuple)) and any(hasattr(v, "asnumpy") for v in value):

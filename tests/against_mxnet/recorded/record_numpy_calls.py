@@ -91,7 +91,7 @@ def graphs(calls):
             made = eval(call, dict(scope))
             made = made[0] if isinstance(made, (list, tuple)) else made
             nodes = json.loads(made.tojson())["nodes"]
-        except Exception:
+        except Exception:  # of any kind: such calls make no graph, and what arrays raise over them is recorded
             continue
         shown = [[n["op"], n.get("attrs", {})] for n in nodes if n["op"] != "null"]
         for _, attributes in shown:

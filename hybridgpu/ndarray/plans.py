@@ -58,14 +58,14 @@ class _Observation:
 
     Attributes:
         active: somebody observes the general way, as the profiler does: then neither plans nor backward plans run.
-        dropped: how often all plans were dropped: what a call found out before that is not kept after it.
+        since: another object each time that all plans are dropped: what a call found out before that is not kept after it.
     """
 
-    __slots__ = ("active", "dropped")
+    __slots__ = ("active", "since")
 
     def __init__(self) -> None:
         self.active = False
-        self.dropped = 0
+        self.since = object()
 
 
 observation = _Observation()
@@ -87,7 +87,7 @@ noting = _Noting()
 
 def forget_plans() -> None:
     """Drop all plans: functions find out anew what they do."""
-    observation.dropped += 1
+    observation.since = object()
     for table in _tables:
         table.clear()
 
@@ -178,13 +178,11 @@ def arithmetic_with_plans(function: _Function) -> _Function:
             whole = self.__class__, *key
         else:
             return general(self, other)
-        dropped = observation.dropped
+        since = observation.since
         result = general(self, other)
         known_plan = table.get((state.training, np_flags.shape or np_everywhere[0], *whole))
-        if known_plan is not None and dropped == observation.dropped:  # not of types that one array alone has
-            if len(plans) >= _LIMIT:
-                plans.clear()
-            plans[key] = known_plan
+        if known_plan is not None:  # not of types that one array alone has
+            _keep(plans, key, known_plan, since)
         return result
 
     return call  # type: ignore[return-value]
@@ -210,7 +208,7 @@ def _first(
     if len(set(map(id, arrays))) < len(arrays):  # x - x: which of them an operand is, is asked for all calls
         arrays, args = _with_distinct_arrays(args)
     outer, noting.calls = noting.calls, []
-    dropped = observation.dropped
+    since = observation.since
     try:
         result = function(*args, **kwargs)
         calls = noting.calls
@@ -225,11 +223,18 @@ def _first(
             plan = applied
     if plan is None and float in key:  # a number that varies
         return result
-    if not observation.active and dropped == observation.dropped:
-        if len(plans) >= _LIMIT:
-            plans.clear()
-        plans[key] = plan
+    if not observation.active:
+        _keep(plans, key, plan, since)
     return result
+
+
+def _keep(plans: dict[Any, Any], key: Any, plan: Plan | None, since: object) -> None:
+    """Keep a plan, unless all plans were dropped after ``since`` was read."""
+    if len(plans) >= _LIMIT:
+        plans.clear()
+    plans[key] = plan
+    if observation.since is not since:  # asked last: another thread that drops plans from here on drops this one, too
+        plans.pop(key, None)
 
 
 def _with_distinct_arrays(args: Sequence[Any]) -> tuple[Sequence[Any], Sequence[Any]]:

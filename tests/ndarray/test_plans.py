@@ -10,7 +10,7 @@ import pytest
 import hybridgpu as mx
 from hybridgpu import autograd, nd
 from hybridgpu.ndarray import apply as eager
-from hybridgpu.ndarray import creation, random
+from hybridgpu.ndarray import creation, plans, random
 from hybridgpu.ndarray.late_bindings import late
 from hybridgpu.ndarray.plans import arithmetic_with_plans, forget_plans, with_plans
 from hybridgpu.ndarray.tape import FunctionCall
@@ -265,6 +265,19 @@ def test_what_a_call_found_out_before_plans_ended_is_not_kept(decorate):
     for _ in range(4):
         add(x, 2.0)
     assert len(calls) == 2
+
+
+def test_plans_that_end_while_one_is_kept_take_it_along():
+    """… whether another thread has emptied the table before the plan comes into it, or does so after."""
+
+    class EmptiedBefore(dict):
+        def __setitem__(self, key, value):
+            forget_plans()
+            super().__setitem__(key, value)
+
+    for table, kept in ((EmptiedBefore(), []), ({}, ["key"])):
+        plans._keep(table, "key", None, plans.observation.since)
+        assert list(table) == kept
 
 
 def test_no_warnings_of_numpy():

@@ -116,10 +116,10 @@ def load_json(json_str: str) -> Symbol:
 def _made(name: str, attributes: dict[str, Any], node: str | None, extra: dict[str, Any] | None = None) -> Symbol:
     from ..ops import OPERATORS
 
-    # hidden attributes, such as the layout of a recurrent state, stay with the node, which runs where its graph does
-    attributes |= {k: v for k, v in (extra or {}).items() if k not in ("ctx", "attr")}
-
-    return make_node(OPERATORS[name], name, [], attributes, node, None)
+    more = dict(extra or {})  # hidden attributes, such as the layout of a recurrent state, stay with the node
+    more.pop("ctx", None)  # which runs where its graph does
+    attr = more.pop("attr", None)
+    return make_node(OPERATORS[name], name, [], attributes | more, node, attr)
 
 
 def zeros(shape: Any, dtype: Any = None, name: str | None = None, **kwargs: Any) -> Symbol:

@@ -36,6 +36,10 @@ KEPT = [
     ),
     (lambda x: sym.Convolution(x, kernel=(1, 1), num_filter=1, attr={"__m__": "s"}),
      {"kernel": "(1, 1)", "num_filter": "1", "__m__": "s"}),
+    (lambda x: sym.zeros((2,), attr={"ctx_group": "a", "__m__": "s"}),
+     {"shape": "(2,)", "dtype": "float32", "__ctx_group__": "a", "ctx_group": "a", "__m__": "s"}),
+    (lambda x: sym.eye(3, attr={"__m__": "s"}),
+     {"N": "3", "M": "0", "k": "0", "dtype": "float32", "__m__": "s"}),
 ]  # fmt: skip
 
 

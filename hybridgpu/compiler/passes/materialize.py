@@ -122,7 +122,6 @@ def run(graph: Graph, ctx: PassContext) -> Graph:
 
     The kernel of a dot takes strided operands, and that of some convolutions whole planes through views that permute.
     """
-    swaps = ctx.target.device.library_swaps_axes
     b = Builder(TABLE)
     new: dict[Node, Node] = {}
     kernels: set[Node] = set()
@@ -133,34 +132,12 @@ def run(graph: Graph, ctx: PassContext) -> Graph:
         if node in new:
             continue
         b.prov = node.prov
-        inputs, name = [new[i] for i in node.inputs], node.prim.name
-        selected = name in ("dot", "conv", *SCATTERS)
+        selected = node.prim.name in ("dot", "conv", *SCATTERS)
         generated = selected and ctx.generates(node)
-        if name in PRODUCTS:
-            inputs = [i if readable_without_copy(node, k, i, generated) else _copy(b, i) for k, i in enumerate(inputs)]
-            # (few rows: a kernel of blocks reads the right operand along the sum, and copies the left one)
-            few = ctx.target.device.loop_nests and bucket(node.shape[-2]) <= _FEW_ROWS
-            turned = 2 if not generated or few else 1
-            inputs[:turned] = [_transposed_copy(b, i) for i in inputs[:turned]]
-        elif generated and name == "conv" and (copied := ctx.select.copied_planes(node)) is not None:
-            pairs = zip(inputs, copied, strict=True)
-            inputs = [_swapped_copy(b, i) if copy else _materialize_source(b, i) for i, copy in pairs]
-        elif generated and name == "conv":
-            inputs = [i if readable_without_copy(node, k, i) else _copy(b, i) for k, i in enumerate(inputs)]
-        elif generated:
-            table = inputs[0]
-            if name == "scatter_set" and table.prim.name != "full" and not readable_without_copy(node, 0, table):
-                inputs[0] = _copy(b, table)
-        # what kernels compute reads views through index expressions; a library needs memory
-        elif node.prim.family not in ("view", "leaf") and not is_fusible(node):
-            inputs = [
-                i if readable_without_copy(node, k, i) else _library_operand(b, node, i, swaps)
-                for k, i in enumerate(inputs)
-            ]
-        new[node] = b.reapply(node, inputs)
+        new[node] = b.reapply(node, _operands(b, node, [new[i] for i in node.inputs], ctx, generated))
         if generated:
             kernels.add(new[node])
-        if generated or name in PRODUCTS:
+        if generated or node.prim.name in PRODUCTS:
             sources[new[node]] = node
         elif selected:
             sources.setdefault(new[node], node)
@@ -187,6 +164,38 @@ def run(graph: Graph, ctx: PassContext) -> Graph:
     ctx.materialized = materialized
     ctx.select.carry(materialized.sources)
     return finished
+
+
+def _operands(b: Builder, node: Node, inputs: list[Node], ctx: PassContext, generated: bool) -> list[Node]:
+    """``inputs`` of ``node``, copied where what computes it cannot read them where they are.
+
+    Args:
+        generated: a kernel computes the product, convolution or scatter.
+    """
+    name, device = node.prim.name, ctx.target.device
+    if name in PRODUCTS:
+        inputs = [i if readable_without_copy(node, k, i, generated) else _copy(b, i) for k, i in enumerate(inputs)]
+        # (few rows: a kernel of blocks reads the right operand along the sum, and copies the left one)
+        turned = 2 if not generated or (device.loop_nests and bucket(node.shape[-2]) <= _FEW_ROWS) else 1
+        return [*(_transposed_copy(b, i) for i in inputs[:turned]), *inputs[turned:]]
+    if generated and name == "conv":
+        copied = ctx.select.copied_planes(node)
+        if copied is not None:
+            pairs = zip(inputs, copied, strict=True)
+            return [_swapped_copy(b, i) if copy else _materialize_source(b, i) for i, copy in pairs]
+        return [i if readable_without_copy(node, k, i) else _copy(b, i) for k, i in enumerate(inputs)]
+    if generated:
+        table, *rest = inputs
+        if name == "scatter_set" and table.prim.name != "full" and not readable_without_copy(node, 0, table):
+            return [_copy(b, table), *rest]
+        return inputs
+    # what kernels compute reads views through index expressions; a library needs memory
+    if node.prim.family in ("view", "leaf") or is_fusible(node):
+        return inputs
+    swaps = device.library_swaps_axes
+    return [
+        i if readable_without_copy(node, k, i) else _library_operand(b, node, i, swaps) for k, i in enumerate(inputs)
+    ]
 
 
 def readable_without_copy(node: Node, k: int, operand: Node, generated: bool = False) -> bool:

@@ -34,7 +34,7 @@ from .kernels import wants_kernel
 from .late_bindings import late
 from .ndarray import NDArray, in_place_recorded, refuse_in_place, wrap
 from .plan_source import plan_of
-from .plans import forget_plans, noting
+from .plans import forget_plans, keep, noting, observation
 from .tape import DifferentiableGraph, FunctionCall, Pullback, SizedGraph, running_average, tracked
 from .versions import before_write, latest
 
@@ -52,11 +52,10 @@ def operator_graph(op: Operator, values: Values, types: Sequence[TensorType], tr
     key = (op, values.key, tuple(types), training, is_np_shape())
     entry = _graphs.get(key)
     if entry is None:
+        since = observation.since
         graph = _lowered(op, values, types, training)
-        draws = bool(graph.inputs) and graph.inputs[-1].params["name"] == RANDOM_STATE
-        if len(_graphs) >= _LIMIT:
-            _graphs.clear()
-        entry = _graphs[key] = (graph, draws)
+        entry = graph, bool(graph.inputs) and graph.inputs[-1].params["name"] == RANDOM_STATE
+        keep(_graphs, key, entry, since, _LIMIT)
     return entry
 
 
@@ -219,17 +218,7 @@ def apply(
                 _fail(op, values, inputs, e)
             arrays += numbers
         elif function is None:
-            if len(_functions) >= _LIMIT:
-                _functions.clear()
-            with _named(op, values, inputs):
-                graph, draws = operator_graph(op, values, [x._type.tensor for x in inputs], training)
-            types = [x._type.tensor for x in inputs]
-
-            def lower(types: Sequence[TensorType]) -> Graph:
-                return _lowered(op, values, types, training)
-
-            sized = SizedGraph(types, lower, (*key[:4], active()))
-            function = _functions[key] = DifferentiableGraph(graph, draws, sized)
+            function = _new_function(op, values, inputs, training, key)
         try:
             if function.draws:
                 from ..core.rng import next_state
@@ -285,6 +274,22 @@ def apply(
     return written
 
 
+def _new_function(
+    op: Operator, values: Values, inputs: Sequence[NDArray], training: bool, key: tuple[Any, ...]
+) -> DifferentiableGraph:
+    """The graph of an operator for attributes and types that are met for the first time; ``key``: of ``_functions``."""
+    since, types = observation.since, [x._type.tensor for x in inputs]
+    with _named(op, values, inputs):
+        graph, draws = operator_graph(op, values, types, training)
+
+    def lower(types: Sequence[TensorType]) -> Graph:
+        return _lowered(op, values, types, training)
+
+    function = DifferentiableGraph(graph, draws, SizedGraph(types, lower, (*key[:4], active())))
+    keep(_functions, key, function, since, _LIMIT)
+    return function
+
+
 def _in_precision(op: Operator, values: Values, inputs: Sequence[NDArray]) -> Sequence[NDArray]:
     """The inputs of an operator that has no graph, in the types of automatic mixed precision."""
     policy = active()
@@ -306,9 +311,9 @@ def zeros_like(x: NDArray) -> Any:
 
 def forget_graphs() -> None:
     """Drop the graphs of all operators: they were made under another policy of mixed precision."""
+    forget_plans()  # first: what a call of another thread makes meanwhile is not kept from here on
     for table in (_graphs, _functions, _late_calls):
         table.clear()
-    forget_plans()
     invalidate_bindings()  # functions that were traced on arrays are traced again
 
 
@@ -319,20 +324,19 @@ def _late(
     nothing is compiled for them."""
     types = [x._type.tensor for x in inputs]
     key = (op, dynamic_key(op, values), training, is_np_shape(), *types)
-    entry = _late_calls.get(key, 0)
+    entry, since = _late_calls.get(key, 0), observation.since
     if isinstance(entry, int):
-        if len(_late_calls) >= _LIMIT:
-            _late_calls.clear()
         if entry == 0:
             with _named(op, values, inputs):
                 graph, _ = operator_graph(op, values, types, training)
             if wants_kernel(graph, device):
                 entry = _CONSTANT_VALUES
         if entry < _CONSTANT_VALUES:
-            _late_calls[key] = entry + 1
+            keep(_late_calls, key, entry + 1, since, _LIMIT)
             return None
         with _named(op, values, inputs):
-            entry = _late_calls[key] = dynamic_call(op, values, types, training)
+            entry = dynamic_call(op, values, types, training)
+        keep(_late_calls, key, entry, since, _LIMIT)
     return entry
 
 

@@ -58,7 +58,7 @@ class _Observation:
 
     Attributes:
         active: somebody observes the general way, as the profiler does: then neither plans nor backward plans run.
-        since: another object each time that all plans are dropped: what a call found out before that is not kept after it.
+        since: another object each time that all plans are dropped: what a call found out before that is not kept (see ``keep``).
     """
 
     __slots__ = ("active", "since")
@@ -182,7 +182,7 @@ def arithmetic_with_plans(function: _Function) -> _Function:
         result = general(self, other)
         known_plan = table.get((state.training, np_flags.shape or np_everywhere[0], *whole))
         if known_plan is not None:  # not of types that one array alone has
-            _keep(plans, key, known_plan, since)
+            keep(plans, key, known_plan, since, _LIMIT)
         return result
 
     return call  # type: ignore[return-value]
@@ -224,17 +224,17 @@ def _first(
     if plan is None and float in key:  # a number that varies
         return result
     if not observation.active:
-        _keep(plans, key, plan, since)
+        keep(plans, key, plan, since, _LIMIT)
     return result
 
 
-def _keep(plans: dict[Any, Any], key: Any, plan: Plan | None, since: object) -> None:
-    """Keep a plan, unless all plans were dropped after ``since`` was read."""
-    if len(plans) >= _LIMIT:
-        plans.clear()
-    plans[key] = plan
+def keep(table: dict[Any, Any], key: Any, value: Any, since: object, limit: int) -> None:
+    """Keep a plan, or what one is made of, unless all plans were dropped after ``since`` was read."""
+    if len(table) >= limit:
+        table.clear()
+    table[key] = value
     if observation.since is not since:  # asked last: another thread that drops plans from here on drops this one, too
-        plans.pop(key, None)
+        table.pop(key, None)
 
 
 def _with_distinct_arrays(args: Sequence[Any]) -> tuple[Sequence[Any], Sequence[Any]]:

@@ -267,6 +267,20 @@ def test_what_a_call_found_out_before_plans_ended_is_not_kept(decorate):
     assert len(calls) == 2
 
 
+def test_graphs_that_were_made_before_they_ended_are_not_kept(monkeypatch):
+    """Another thread changes the policy of mixed precision while an operator is lowered, of the old one."""
+    lowered = eager._lowered
+
+    def ended(*args):
+        graph = lowered(*args)
+        eager.forget_graphs()
+        return graph
+
+    monkeypatch.setattr(eager, "_lowered", ended)
+    nd.sum(nd.ones((2, 3)) * 3, axis=1)
+    assert not eager._graphs and not eager._functions
+
+
 def test_plans_that_end_while_one_is_kept_take_it_along():
     """… whether another thread has emptied the table before the plan comes into it, or does so after."""
 
@@ -276,7 +290,7 @@ def test_plans_that_end_while_one_is_kept_take_it_along():
             super().__setitem__(key, value)
 
     for table, kept in ((EmptiedBefore(), []), ({}, ["key"])):
-        plans._keep(table, "key", None, plans.observation.since)
+        plans.keep(table, "key", None, plans.observation.since, 8)
         assert list(table) == kept
 
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import threading
 import warnings
 from typing import TYPE_CHECKING, Any
 
@@ -64,7 +65,7 @@ def trace_symbols(block: HybridBlock, args: tuple[Any, ...]) -> tuple[Graph, For
     inputs = [None if x is None else _variable_for(next(names), x) for x in flat]
     with Draws() as drawn:
         out = call_on_symbols(block, tuple(regroup(list(inputs), form)))
-    if drawn:
+    if drawn and threading.active_count() == 1:  # else another thread may be who drew
         kinds: dict[type, None] = {}
         block.apply(lambda child: kinds.setdefault(type(child)))
         warn_of_kept(block.name, [k.hybrid_forward for k in reversed(kinds) if hasattr(k, "hybrid_forward")])

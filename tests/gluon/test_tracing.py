@@ -6,6 +6,7 @@ from __future__ import annotations
 import inspect
 import math
 import re
+import threading
 import warnings
 
 import numpy as np
@@ -570,7 +571,9 @@ def from_elsewhere():
 
 @pytest.mark.parametrize("function", [drawing, drawing_elsewhere], ids=["itself", "another function"])
 @pytest.mark.parametrize("inside", [False, True], ids=["block", "child"])
-def test_numbers_of_the_host_that_a_graph_keeps_are_told(function, inside):
+def test_numbers_of_the_host_that_a_graph_keeps_are_told(function, inside, monkeypatch):
+    monkeypatch.setattr(threading, "active_count", lambda: 1)  # whatever threads other tests have left
+
     class Drawing(mx.gluon.HybridBlock):
         hybrid_forward = function
 
@@ -586,3 +589,34 @@ def test_numbers_of_the_host_that_a_graph_keeps_are_told(function, inside):
     place = rf"\({function.__name__}, test_tracing.py:{function.__code__.co_firstlineno}, or"
     assert re.search(place, text) and caught[0].filename == __file__
     assert (net(nd.ones((2,))) == first).min() == 1
+
+
+def test_numbers_that_another_thread_may_have_drawn_are_not_told():
+    """Such as one that loads and augments data while a net is called for the first time."""
+    go, drawn = threading.Event(), threading.Event()
+
+    def load():
+        assert go.wait(60)
+        np.random.uniform()
+        drawn.set()
+
+    class Traced(mx.gluon.HybridBlock):
+        def hybrid_forward(self, F, x):
+            go.set()
+            assert drawn.wait(60)
+            return x + 1
+
+    loader, leave = threading.Thread(target=load), threading.Event()
+    other = threading.Thread(target=leave.wait)  # the loader may be over before it is asked who is there
+    loader.start()
+    other.start()
+    try:
+        net = Traced()
+        net.hybridize()
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            net(nd.ones((2,)))
+    finally:
+        leave.set()
+        loader.join()
+        other.join()

@@ -60,12 +60,17 @@ def about_child(value: Any, is_block: bool) -> str:
 
 def about_function(error: TypeError, function: Callable[..., Any], num_inputs: int, with_f: bool) -> None:
     """Where a Lambda's function could not be called with what it gets: end the error with what that is."""
-    trace = error.__traceback__
-    code = getattr(function, "__code__", None) or getattr(type(function).__call__, "__code__", None)
-    ours = (getattr(function, "__module__", None) or "").startswith(_PACKAGE)
-    if code is None and not ours:  # written in C
+    if (getattr(function, "__module__", None) or "").startswith(_PACKAGE):
+        if with_f:  # which no operator takes; what it says of itself is beside the point
+            text = f"Write nn.HybridLambda({function.__name__!r}): an operator is given by its name."
+            words = str(error).partition("\n")[0]
+            error.args = (f"{words}{_line(text)}",)
         return
-    while trace is not None and not ours:
+    code = getattr(function, "__code__", None) or getattr(type(function).__call__, "__code__", None)
+    trace = error.__traceback__
+    if code is None:  # written in C
+        return
+    while trace is not None:
         if trace.tb_frame.f_code is code:  # it was called, and is wrong inside
             return
         trace = trace.tb_next
@@ -73,10 +78,7 @@ def about_function(error: TypeError, function: Callable[..., Any], num_inputs: i
     text = f"Write lambda {inputs}: ..., since the function of a Lambda gets the inputs alone."
     if with_f:
         text = f"Write lambda F, {inputs}: ..., since the function of a HybridLambda gets F before the inputs."
-    if with_f and ours:
-        text = f"Write nn.HybridLambda({function.__name__!r}): an operator is given by its name."
-    words = str(error).partition("\n")[0] if ours else str(error)
-    error.args = (f"{words}{_line(text)}",)
+    error.args = (f"{error}{_line(text)}",)
 
 
 def about_initializer(value: Any) -> str:

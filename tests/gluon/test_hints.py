@@ -460,3 +460,10 @@ def test_a_function_that_is_wrong_inside_is_told_as_ever():
 
     with pytest.raises(TypeError, match=r"^object of type 'int' has no len\(\)$"):
         nn.Lambda(Called())(ONE)
+
+
+@pytest.mark.parametrize("function", ["concat", nd.concat], ids=["by name", "itself"])
+def test_an_operator_that_refuses_its_inputs_in_a_lambda_says_why(function):
+    with pytest.raises(TypeError) as caught:
+        nn.Lambda(function)(ONE, 3)
+    assert "\nconcat takes arrays; the others are written by name: dim. (" in str(caught.value)

@@ -11,6 +11,7 @@ import ast
 import dataclasses
 import importlib
 import pkgutil
+import re
 import sys
 import types
 import typing
@@ -26,6 +27,7 @@ from hybridgpu.compiler import codegen, schedule
 from hybridgpu.compiler.codegen.jinja_compiler import environment
 from hybridgpu.compiler.codegen.render import Function, UnitFields
 from hybridgpu.compiler.codegen.templates import _Loop
+from hybridgpu.compiler.schedule import choice
 from hybridgpu.compiler.schedule.kernel import TemplateFields
 
 pytestmark = pytest.mark.no_host_code
@@ -386,3 +388,14 @@ def test_nothing_compiles_by_what_reports_say() -> None:
         or (isinstance(x, ast.Subscript) and is_choice(x.value) and "primitives" not in path.parts)
     ]
     assert not found, "\n".join(found)
+
+
+def test_the_names_of_numbers_that_reports_show_are_explained():
+    """The docstring of ``choice.py`` says what each is, and no other."""
+    told = set(re.findall(r"\*(\w+)\*", choice.__doc__))
+    given = {"form"}  # of with_form
+    for file in Path(schedule.__path__[0]).rglob("*.py"):
+        for call in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(call, ast.Call) and getattr(call.func, "id", "") == "Choice":
+                given |= {key.value for numbers in call.args for key in numbers.keys}
+    assert given == told

@@ -273,9 +273,15 @@ def sentences_of_words(b, n):
     return b.dot(b.reshape(b.transpose(x, (1, 0, 2)), (n * 4, 48)), w)
 
 
+def weights_of_batches(b, n):
+    """Both strides of the left operand step over the batch, which lies innermost; those of the right one are other ones."""
+    w, v = inputs(b, (11, 9, n), (9, 5, n))
+    return b.dot(b.transpose(w, (2, 0, 1)), b.transpose(v, (2, 0, 1)))
+
+
 #: of one text from the second size on
 KNOWN = [slope_of_a_bias, slope_of_positions, slope_of_heads, mean_of_every_other, scores_of_made, words_first]
-KNOWN += [sentences_of_words]
+KNOWN += [sentences_of_words, weights_of_batches]
 
 
 @pytest.mark.parametrize("make", [*EVERY, *ROWS, *SLICED, *MOVED, *INNER, *KNOWN], ids=lambda f: f.__name__)

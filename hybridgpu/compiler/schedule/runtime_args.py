@@ -95,7 +95,7 @@ class RuntimeArgs:
 
     def named(self, name: str, value: int) -> str:
         """The parameter ``name``, which holds ``value``."""
-        self.values[name] = value
+        assert self.values.setdefault(name, value) == value, f"{name} holds another value"
         return name
 
     def stride(self, step: int, var: str = "") -> str:

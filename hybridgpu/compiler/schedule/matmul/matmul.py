@@ -294,9 +294,9 @@ def _shape_text(writer: CWriter, left: Matrix, right: Matrix, columns: str, dept
     """C text of the runtime shape that a product's function takes; ``columns``: C text of their number."""
     named, parts = writer.runtime_args.named, [columns]
     parts.append(writer.runtime_args.reduction_length(depth.extent) if depth in lengths else "0")
-    for name, matrix in (("left", left), ("right", right)):
-        strides = zip(matrix.dynamic, (matrix.first, matrix.second), strict=True)
-        parts += [named(f"{name}_step", stride) if is_dynamic else "0" for is_dynamic, stride in strides]
+    for names, matrix in ((("left_row_step", "left_step"), left), (("right_step", "right_column_step"), right)):
+        strides = zip(names, matrix.dynamic, (matrix.first, matrix.second), strict=True)
+        parts += [named(name, stride) if is_dynamic else "0" for name, is_dynamic, stride in strides]
     return f"hg::Shape{{{', '.join(parts)}}}"
 
 

@@ -66,11 +66,9 @@ def test_units_that_were_compiled_for_another_program_are_not_compiled_again(mad
     assert call(source(2, 3), "fast") == (23, 4)  # other flags, other code
 
 
-def of_kernels(*units):
+def of_kernels(*units, head="// head\n"):
     """A program of units of kernels, which return their numbers, and an entry that puts all of these together."""
-    texts = [
-        END_OF_KERNEL.join(["// head\n", *(PLAIN.format(name=f"f{v}", value=v) for v in values)]) for values in units
-    ]
+    texts = [END_OF_KERNEL.join([head, *(PLAIN.format(name=f"f{v}", value=v) for v in values)]) for values in units]
     names = [f"f{v}" for values in units for v in values]
     declared = "".join(f'extern "C" int {n}(); ' for n in names)
     total = "0" + "".join(f" + {n}()" for n in names)
@@ -113,6 +111,17 @@ def test_a_kernel_that_some_unit_has_under_another_name_is_not_compiled_again(ma
     assert call(source([("other_2", 2), ("add_4", 4)])) == (36, 3)
     assert call(source([("backward_add_2", 2), ("add_5", 5), ("sum_3", 3)])) == (70, 3)
     assert call(source([("other_2", 2), ("add_4", 4), ("add_5", 5)])) == (71, 2), "two units have one of them"
+
+
+@LINKS
+def test_kernels_that_gcc_is_told_something_else_for_are_compiled_again(made):
+    call, _ = made
+    quick, slow = ('#pragma GCC optimize("O1")\n', "// head\n")
+    assert call(of_kernels([1, 2], [30, 40], head=slow)) == (73, 4)
+    assert call(of_kernels([1, 30], [2, 40], head=quick)) == (73, 4)
+    assert call(of_kernels([2, 30], [1, 40], head=f"{quick}#include <stddef.h>\n")) == (73, 2), (
+        "another kernel's header"
+    )
 
 
 @LINKS

@@ -5,7 +5,7 @@ A unit has a dozen kernels, since a compiler that starts for each and reads its 
 program that has one other kernel only that is compiled: those that an earlier unit had are linked from there, also under
 other names, which say what operators a kernel computes. A kernel's
 code does not depend on what stands beside it (nothing but what all of a unit share is a function of its own, and that is
-compiled of arguments of which nothing is known).
+compiled of arguments of which nothing is known), but on what the head of its unit tells the compiler.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class UnitPlan(NamedTuple):
 
 
 class KernelObjects:
-    """Those that one compiler has made for a numeric mode."""
+    """The objects that one compiler has made for a numeric mode, and where each kernel is among them, in a store."""
 
     def __init__(self, toolchain: Toolchain, numeric: str, store: Store) -> None:
         self._toolchain, self._numeric, self._store = toolchain, numeric, store
@@ -49,24 +49,24 @@ class KernelObjects:
             return UnitPlan([whole], "", {})
         objects: dict[str, bytes] = {}
         aliases: dict[str, str] = {}
-        missing = [kernel for kernel in kernels if not self._found(kernel, objects, aliases)]
+        missing = [kernel for kernel in kernels if not self._found(head, kernel, objects, aliases)]
         if len(missing) == len(kernels):
             return UnitPlan([], unit, {})
         return UnitPlan(list(objects.values()), END_OF_KERNEL.join([head, *missing]) if missing else "", aliases)
 
     def keep(self, text: str, code: bytes) -> None:
         """Keep what was compiled of a plan's text."""
-        _, *kernels = text.split(END_OF_KERNEL)
+        head, *kernels = text.split(END_OF_KERNEL)
         key = self._key(text)
         self._store.put("o", key, code)
         for kernel in kernels:
             name = kernel_name(kernel)
-            self._store.put_json("unit", self._key(_without(name, kernel)), [key, name])
+            self._store.put_json("unit", self._kernel_key(head, kernel, name), [key, name])
 
-    def _found(self, kernel: str, objects: dict[str, bytes], aliases: dict[str, str]) -> bool:
+    def _found(self, head: str, kernel: str, objects: dict[str, bytes], aliases: dict[str, str]) -> bool:
         """Whether an object has a kernel; it is put into ``objects``, by its key, and another name there into ``aliases``."""
         name = kernel_name(kernel)
-        match self._store.get_json("unit", self._key(_without(name, kernel))):
+        match self._store.get_json("unit", self._kernel_key(head, kernel, name)):
             case [str() as key, str() as own] if self._toolchain.part_options:
                 code = objects.get(key) or self._store.get("o", key)
                 if code is None:
@@ -78,10 +78,11 @@ class KernelObjects:
             case _:
                 return False
 
+    def _kernel_key(self, head: str, kernel: str, name: str) -> str:
+        """Under which it is kept which object has a kernel: by the head, without headers that others may need, and its text
+        without its name, which is all that differs where other operators have the same one."""
+        told = [line for line in head.splitlines(keepends=True) if not line.startswith("#include")]
+        return self._key("".join([*told, kernel.replace(name, "") if name else kernel]))
+
     def _key(self, text: str) -> str:
         return self._toolchain.unit_key(self._numeric, text)
-
-
-def _without(name: str, kernel: str) -> str:
-    """A kernel's text without its name, which is all that differs where other operators have the same one."""
-    return kernel.replace(name, "") if name else kernel

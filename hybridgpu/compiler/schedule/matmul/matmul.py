@@ -75,6 +75,7 @@ __all__ = ["contiguous_along_k", "schedule_matmul"]
 
 _CHUNK_ROWS = 64  #: rows that chunks are multiples of: those beside which columns are copied, or tiles run down (CPU) …
 _FEW_ROWS = 512  #: … of so many; of fewer ones chunks are multiples of 8
+_MIN_COSTLY_EPILOGUE = 24  #: operations an element, of which there is better one copy in the code than one a tile
 _BLOCK_ROWS = 192  #: the same of a product in blocks, whole tiles: each chunk copies all of the right operand …
 _BLOCK_COLUMN_BYTES = 256  #: … or of its columns, as many as its tiles have: each chunk copies its part
 _BLOCKS_OF_COLUMNS = 4  #: columns are what threads share where there are so many of them, …
@@ -366,6 +367,11 @@ def _cpu_kernel(p: _Product, target: Target) -> Kernel:
         terms = _shape_text(
             writer, calls.left, calls.spans[0].right, columns if n in argument_axes else "0", p.k, argument_axes
         )
+    elif form == "axpy" and not (dynamic or panels or p.prologues) and _epilogue_cost(p) >= _MIN_COSTLY_EPILOGUE:
+        calls.spans, terms = (
+            [replace(s, columns=0) for s in calls.spans],
+            f"hg::Shape{{{literal_text(n.extent)}, 0, 0, 0, 0, 0}}",
+        )
     if batch and not panels and not worth_argument(batch[0].extent):  # of a batch of few, threads share the heads
         batch = sorted(batch, key=lambda v: -v.extent)
     fields = CpuMatmulFields(
@@ -393,6 +399,11 @@ def _cpu_kernel(p: _Product, target: Target) -> Kernel:
         compile_cost=5 if form == "dots" and m.extent > 1 else 2,  # tiles, whose sums a compiler unrolls and orders
         library=_library(p, "HG_AXPY") if form == "axpy" and any(not s.columns for s in calls.spans) else (),
     )
+
+
+def _epilogue_cost(p: _Product) -> int:
+    """Scalar operations of an element's epilogue."""
+    return sum(s.node.prim.cost for s in p.program.scalars if s.op == "compute" and s.node is not None)
 
 
 def _library(p: _Product, functions: str, header: str = "matmul_cpu.h") -> tuple[str, ...]:

@@ -174,7 +174,7 @@ HG_IN_LIBRARY void blocked_turned(const T* a, const T* b, const int rows, const 
 #define HG_BLOCKED(HOW, T)                                                                     \
   HOW void blocked_sums(const T*, const T*, int, int, int, Index, Index, Index, Index, T*);   \
   HOW void blocked_turned(const T*, const T*, int, int, int, Index, Index, Index, Index, T*);
-#ifdef HG_UNITS
+#ifndef HG_NO_LIBRARY  // of a text that is compiled alone
 HG_BLOCKED(extern template, float)
 HG_BLOCKED(extern template, double)
 #endif

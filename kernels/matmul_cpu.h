@@ -533,7 +533,7 @@ HG_IN_LIBRARY void axpy_sums(const T* a, const T* b, const int rows, const int v
 #define HG_AXPY(HOW, T)                                                                        \
   HOW void axpy_gather(T*, const T*, int, int, int, Index, Index);                             \
   HOW void axpy_sums(const T*, const T*, int, int, int, int, Index, Index, Index, T*);
-#ifdef HG_UNITS
+#ifndef HG_NO_LIBRARY  // of a text that is compiled alone
 HG_AXPY(extern template, float)
 HG_AXPY(extern template, double)
 #endif

@@ -205,12 +205,12 @@ def _quick(shipped):
     two and the entries, are compiled as the one that they are as well, as where there is one processor. Nor does it start
     before there is a text: the other processor is busy with other tests."""
     from hybridgpu.backends.cpu.toolchain import Toolchain
-    from hybridgpu.compiler.program import END_OF_UNIT
+    from hybridgpu.compiler.program import END_OF_KERNEL, END_OF_UNIT
 
     class Quick(Toolchain):
         def compile(self, source, numeric, store, waiting=()):
             if source.count(END_OF_UNIT) <= 2:
-                source = source.replace(END_OF_UNIT, "\n")
+                source = END_OF_KERNEL * 2 + source.replace(END_OF_UNIT, "\n").replace(END_OF_KERNEL, "\n")
             return super().compile(_WISHES.sub("", source), numeric, store, waiting)
 
     changed = {"flags": tuple("-O0" if f == "-O3" else f for f in shipped.flags), "waits": False}

@@ -29,7 +29,9 @@ __all__ = [
 ]
 
 _MAX_POINTERS = 48  #: pointers that an entry takes one by one: to pass an array of more takes a foreign call less time
-END_OF_KERNEL = "\v\n"  #: in a unit that is kept, behind its head and between its kernels; a blank, likewise
+END_OF_KERNEL = (
+    "\v\n"  #: behind the head of a unit and each of its kernels, before its entries, if any; a blank, likewise
+)
 END_OF_UNIT = "\f\n"  #: between translation units; a blank of C++, so that the whole text is a unit as well
 VERSION = 9  #: of the stored form; part of every program's key
 

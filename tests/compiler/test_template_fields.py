@@ -25,7 +25,7 @@ from jinja2 import nodes
 from hybridgpu.cache.package_files import templates_folder
 from hybridgpu.compiler import codegen, schedule
 from hybridgpu.compiler.codegen.jinja_compiler import environment
-from hybridgpu.compiler.codegen.render import Function, UnitFields
+from hybridgpu.compiler.codegen.render import EntryFields, Function, UnitFields
 from hybridgpu.compiler.codegen.templates import _Loop
 from hybridgpu.compiler.schedule import choice
 from hybridgpu.compiler.schedule.kernel import TemplateFields
@@ -309,7 +309,7 @@ def checked(record: type) -> Checker:
     return checker
 
 
-RECORDS = [*dict.fromkeys(records()), UnitFields]
+RECORDS = [*dict.fromkeys(records()), UnitFields, EntryFields]
 
 
 @pytest.mark.parametrize("record", RECORDS, ids=lambda r: r.template)

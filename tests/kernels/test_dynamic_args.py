@@ -29,6 +29,7 @@ SHORT, LONG, MOST = 700, (1024, 1300), 2500  #: terms: one sum; sums of partial 
 LANES = (*range(1, 20), 24, 32, 33, 48, 63, 64)
 
 TEXT = """
+#define HG_NO_LIBRARY
 #include "cpu.h"
 #include "core.h"
 #include "math.h"

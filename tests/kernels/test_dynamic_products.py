@@ -54,7 +54,8 @@ SHAPES = {
 
 
 def text() -> str:
-    lines = [f'#include "{h}"' for h in ("cpu.h", "core.h", "math.h", "matmul_cpu.h")]
+    lines = ["#define HG_NO_LIBRARY"]
+    lines += [f'#include "{h}"' for h in ("cpu.h", "core.h", "math.h", "matmul_cpu.h")]
     head = "const float* a, const float* b, float* y"
     for name, (call, rows, shape, place) in CALLS.items():
         out = f"[&](hg::Index m, hg::Index n, float v) __attribute__((always_inline)) {{ {place} = v; }}"

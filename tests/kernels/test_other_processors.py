@@ -35,6 +35,7 @@ BITS = {"char": np.uint8, "short": np.uint16, "int": np.uint32, "long": np.uint6
 EXTENTS = [(8, 8), (16, 16), (9, 40), (33, 17), (64, 48), (5, 70), (70, 7)]  #: of a transpose
 
 TEXT = """
+#define HG_NO_LIBRARY
 #include "cpu.h"
 #include "core.h"
 #include "math.h"

@@ -96,7 +96,9 @@ def test_a_cold_process_compiles(cold):
     folder, first = cold
     assert first["compiled"] == 1 and first["caches"] == ["none"] and first["warnings"] == []
     kinds = {Path(e).suffix for e in entries(folder)}
-    assert kinds - {".hash"} == {".program", ".so", ".code", ".compiler"}, "(.hash: only of files that lie still)"
+    assert kinds - {".hash"} == {".program", ".so", ".o", ".unit", ".code", ".compiler"}, (
+        "(.hash: only of files that lie still)"
+    )
     assert not [p for p in folder.glob("*/*") if p.stat().st_mode & 0o077], "others may read or write"
 
 

@@ -33,7 +33,7 @@ LINKS = pytest.mark.unsanitized("what is compiled there calls a library, so that
 
 
 def source(a, b):
-    units = [END_OF_KERNEL + PLAIN.format(name=f"f{v}", value=v) for v in (a, b)]
+    units = [END_OF_KERNEL.join(["", PLAIN.format(name=f"f{v}", value=v), ""]) for v in (a, b)]
     return END_OF_UNIT.join([*units, ENTRY.format(a=f"f{a}", b=f"f{b}")])
 
 
@@ -68,7 +68,7 @@ def test_units_that_were_compiled_for_another_program_are_not_compiled_again(mad
 
 def of_kernels(*units, head="// head\n"):
     """A program of units of kernels, which return their numbers, and an entry that puts all of these together."""
-    texts = [END_OF_KERNEL.join([head, *(PLAIN.format(name=f"f{v}", value=v) for v in values)]) for values in units]
+    texts = [END_OF_KERNEL.join([head, *(PLAIN.format(name=f"f{v}", value=v) for v in values), ""]) for values in units]
     names = [f"f{v}" for values in units for v in values]
     declared = "".join(f'extern "C" int {n}(); ' for n in names)
     total = "0" + "".join(f" + {n}()" for n in names)
@@ -101,7 +101,7 @@ def test_a_kernel_that_some_unit_has_under_another_name_is_not_compiled_again(ma
         declared = "".join(f'extern "C" int {n}(int); ' for n, _ in names)
         calls = " + ".join(f"{n}({10 * k})" for k, (n, _) in enumerate(names, 1))
         entry = f'{declared}extern "C" __attribute__((visibility("default"))) int run0() {{ return {calls}; }}\n'
-        return END_OF_UNIT.join([END_OF_KERNEL.join(["// head\n", *texts]), entry])
+        return END_OF_UNIT.join([END_OF_KERNEL.join(["// head\n", *texts, ""]), entry])
 
     assert call(source([("add_1", 1), ("add_2", 2)])) == (33, 3)
     assert call(source([("backward_add_2", 2), ("add_1", 1)])) == (33, 2), "the entries and the link"
@@ -122,6 +122,22 @@ def test_kernels_that_gcc_is_told_something_else_for_are_compiled_again(made):
     assert call(of_kernels([2, 30], [1, 40], head=f"{quick}#include <stddef.h>\n")) == (73, 2), (
         "another kernel's header"
     )
+
+
+@LINKS
+def test_kernels_beside_entries_are_not_compiled_again(made):
+    """… and declared where they were: of an earlier program's entries nothing is left."""
+    call, _ = made
+
+    def source(*values, more=""):
+        kernels = [f"HG_KERNEL f{v}(int a) {{\n  return a * {v};\n}}\n" for v in values]
+        calls = " + ".join(f"f{v}(1)" for v in values)
+        entry = f'extern "C" __attribute__((visibility("default"))) int run0() {{ return {calls}{more}; }}\n'
+        return END_OF_KERNEL.join(['#define HG_KERNEL extern "C" int\n', *kernels, entry])
+
+    assert call(source(1, 20)) == (21, 2)
+    assert call(source(20, 300)) == (320, 2)
+    assert call(source(1, 20, 300, more=" + 4")) == (325, 2)
 
 
 @LINKS
@@ -326,16 +342,6 @@ TWO = [
     'extern "C" int f2() { return 2; }\n',
     'extern "C" int f2(); extern "C" __attribute__((visibility("default"))) int run0() { return f2() + 1; }\n',
 ]
-
-
-@LINKS
-@pytest.mark.parametrize(("processors", "runs"), [(2, 3), (1, 2)])
-def test_two_units_are_for_two_processors(made, monkeypatch, processors, runs):
-    """One compiles both at once: the compiler starts once, and reads the headers once."""
-    call, store = made
-    monkeypatch.setattr(module, "cpu_count", lambda: processors)
-    assert call(END_OF_UNIT.join(TWO)) == (3, runs)  # the link is one
-    assert not list(store.folder.glob("*/*.o")), "nothing that another program could use"
 
 
 @pytest.mark.parametrize(

@@ -36,8 +36,8 @@ from hybridgpu.runtime import compilation
 
 ONE = '#include "cpu.h"\nHG_KERNEL f(int* y) { *y = 7; }\nHG_EXPORT int run0() { int y = 0; f(&y); return y; }\n'
 TWO = [
-    '#define HG_UNITS\n#include "cpu.h"\nHG_KERNEL f(int* y) { *y = 8; }\n',
-    '#define HG_UNITS\n#include "cpu.h"\nHG_KERNEL f(int* y);\nHG_EXPORT int run0() { int y; f(&y); return y + 1; }\n',
+    '#include "cpu.h"\nHG_KERNEL f(int* y) { *y = 8; }\n',
+    '#include "cpu.h"\nHG_KERNEL f(int* y);\nHG_EXPORT int run0() { int y; f(&y); return y + 1; }\n',
 ]
 
 
@@ -417,7 +417,7 @@ def test_units_are_kept_whole_where_the_linker_takes_no_parts(toolchain, tmp_pat
     kernels = [f'extern "C" int f{n}() {{ return {n}; }}\n' for n in range(4)]
     entry = 'extern "C" int f1(); extern "C" int f2(); HG_EXPORT int run0() { return 10 * f1() + f2(); }\n'
     for order in ([0, 1, 2, 3], [0, 2, 1, 3]):
-        units = [END_OF_KERNEL.join(["", *(kernels[k] for k in half)]) for half in (order[:2], order[2:])]
+        units = [END_OF_KERNEL.join(["", *(kernels[k] for k in half), ""]) for half in (order[:2], order[2:])]
         file = tmp_path / f"{order[1]}.so"
         source = END_OF_UNIT.join([*units, f'#include "cpu.h"\n{entry}'])
         file.write_bytes(found.compile(source, "strict", store).library)

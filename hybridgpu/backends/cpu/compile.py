@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...cache.disk_cache import Store
 from ...cache.package_files import kernels_folder
-from ...compiler.program import END_OF_KERNEL, END_OF_UNIT
+from ...compiler.program import END_OF_UNIT
 from ...core.temp_dirs import scratch
 from ..base import NotBuiltError, this_thread
-from .kernel_objects import KernelObjects
+from .kernel_objects import KernelObjects, UnitPlan
 from .process import run as _run
 
 if TYPE_CHECKING:
@@ -56,6 +56,7 @@ class Compiled(NamedTuple):
     units: tuple[str, ...]
 
 
+_LIBRARY = "unit.so"  #: a file's name
 _ROOM = 4 << 20  #: bytes: more than any library and its parts take
 
 #: code and constants lie in the same pages: a fifth of the bytes, and two pieces to bring into memory in place of four
@@ -78,10 +79,8 @@ def compile_source(
 ) -> Compiled:
     """The shared library of ``source``, whose units are compiled side by side.
 
-    ``store`` keeps the machine code of units that begin with a head and have END_OF_KERNEL behind it: another order of
-    the same kernels, or some other kernels among them, do not compile all again (see kernel_objects.py). Two units of
-    which none is kept are there for the sake of two processors alone: with one, both are compiled as the one unit that they
-    are, too.
+    ``store`` keeps the machine code: another order of the same kernels, or some other kernels among them, do not compile all
+    again (see kernel_objects.py).
 
     Args:
         prestarted: what :func:`start` gave: they compile the first units.
@@ -90,43 +89,16 @@ def compile_source(
         CompileError: with the text and the compiler's message.
         NotBuiltError: there is no room for temporary files, or the compiler has gone.
     """
-    units = source.split(END_OF_UNIT)
-    if len(units) == 2 and cpu_count() == 1 and END_OF_KERNEL not in source:
-        units = [source]
+    kept, units = KernelObjects(toolchain, numeric, store), source.split(END_OF_UNIT)
     try:
         with scratch() as folder:
-            out = folder / "unit.so"
-            start = [*toolchain.command, *toolchain.mode_flags(numeric), f"-I{kernels_folder()}"]
-            kept = KernelObjects(toolchain, numeric, store)
-            plans = [kept.plan(unit) for unit in units if END_OF_KERNEL in unit]
-            texts = [
-                *(plan.text for plan in plans if plan.text),
-                *(unit for unit in units if END_OF_KERNEL not in unit),
-            ]
-            aliases = {name: other for plan in plans for name, other in plan.aliases.items()}
-            files = [folder / f"kept{k}.o" for k in range(sum(len(plan.objects) for plan in plans))]
-            for file, code in zip(files, (code for plan in plans for code in plan.objects), strict=True):
-                file.write_bytes(code)
-            made = [folder / f"{k}.o" for k in range(len(texts))]
-            ready = dict(enumerate(prestarted[: len(texts)]))
-            for k, compiler in ready.items():
-                made[k] = compiler.object
-            runs = _side_by_side(
-                [
-                    partial(ready[k].finish, text)
-                    if k in ready
-                    else partial(_run, [*start, "-x", "c++", "-c", "-", "-o", str(made[k])], text)
-                    for k, text in enumerate(texts)
-                ]
-            )
-            if not any(run.returncode for run in runs):
-                for text, file in zip(texts, made, strict=True):
-                    if END_OF_KERNEL in text:
-                        kept.keep(text, file.read_bytes())
-                runs = [_link(toolchain, start, [*map(str, (*made, *files)), "-o", str(out)], aliases)]
-            failed = next((run for run in runs if run.returncode), None)
+            plans = [kept.plan(unit) for unit in units]
+            failed = _build(toolchain, numeric, kept, plans, folder, prestarted)
+            if failed is not None and any(plan.objects for plan in plans):  # which may be no objects
+                plans = [kept.plan(unit, anew=True) for unit in units]
+                failed = _build(toolchain, numeric, kept, plans, folder, ())
             if failed is None:
-                return Compiled(out.read_bytes(), tuple(texts))
+                return Compiled((folder / _LIBRARY).read_bytes(), tuple(plan.text for plan in plans if plan.text))
             problem = _no_room(folder)
     except OSError as e:
         if shutil.which(toolchain.command[0]) is None:
@@ -141,6 +113,42 @@ def compile_source(
         raise NotBuiltError(f"the C++ compiler has no place to work in: {folder.parent}: {problem}")
     errors = failed.stderr.strip() or f"it ended with code {failed.returncode} and said nothing; was memory short?"
     raise CompileError(" ".join(toolchain.command), source, errors)
+
+
+def _build(
+    toolchain: Toolchain,
+    numeric: str,
+    kept: KernelObjects,
+    plans: Sequence[UnitPlan],
+    folder: Path,
+    prestarted: Sequence[PrestartedCompiler],
+) -> subprocess.CompletedProcess[str] | None:
+    """Compile what is to be compiled of the units and link them; give what failed, if anything."""
+    start = [*toolchain.command, *toolchain.mode_flags(numeric), f"-I{kernels_folder()}"]
+    compiled = [plan for plan in plans if plan.text]
+    aliases = {name: other for plan in plans for name, other in plan.aliases.items()}
+    objects = {key: code for plan in plans for key, code in plan.objects.items()}
+    files = [folder / f"kept{k}.o" for k in range(len(objects))]
+    for file, code in zip(files, objects.values(), strict=True):
+        file.write_bytes(code)
+    made = [folder / f"{k}.o" for k in range(len(compiled))]
+    ready = dict(enumerate(prestarted[: len(compiled)]))
+    for k, compiler in ready.items():
+        made[k] = compiler.object
+    runs = _side_by_side(
+        [
+            partial(ready[k].finish, plan.text)
+            if k in ready
+            else partial(_run, [*start, "-x", "c++", "-c", "-", "-o", str(made[k])], plan.text)
+            for k, plan in enumerate(compiled)
+        ]
+    )
+    if not any(run.returncode for run in runs):
+        for plan, file in zip(compiled, made, strict=True):
+            kept.keep(plan, file.read_bytes())
+        # what is new first: the linker takes the first of several definitions, as of entries
+        runs = [_link(toolchain, start, [*map(str, (*made, *files)), "-o", str(folder / _LIBRARY)], aliases)]
+    return next((run for run in runs if run.returncode), None)
 
 
 def _no_room(folder: Path) -> str:

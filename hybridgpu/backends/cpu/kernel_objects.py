@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from ...cache.disk_cache import Store
-from ...compiler.program import END_OF_KERNEL, kernel_name
+from ...compiler.program import END_OF_KERNEL, kernel_head, kernel_name
 
 if TYPE_CHECKING:
     from .toolchain import Toolchain
@@ -25,13 +25,15 @@ class UnitPlan(NamedTuple):
     """How a unit's machine code is come by.
 
     Attributes:
-        objects: what is kept of it, a part of it or all.
         text: what is to be compiled, '' if nothing is.
+        kernels: those in it, by the keys under which it is kept where they are.
+        objects: what is kept of the other ones, by key.
         aliases: names of kernels that the objects have under others, and those.
     """
 
-    objects: list[bytes]
     text: str
+    kernels: dict[str, str]
+    objects: dict[str, bytes]
     aliases: dict[str, str]
 
 
@@ -41,35 +43,47 @@ class KernelObjects:
     def __init__(self, toolchain: Toolchain, numeric: str, store: Store) -> None:
         self._toolchain, self._numeric, self._store = toolchain, numeric, store
 
-    def plan(self, unit: str) -> UnitPlan:
-        """What is kept of a unit, and what is left to compile."""
-        head, *kernels = unit.split(END_OF_KERNEL)
-        whole = self._store.get("o", self._key(unit))
-        if whole is not None:
-            return UnitPlan([whole], "", {})
+    def plan(self, unit: str, anew: bool = False) -> UnitPlan:
+        """What is kept of a unit, and what is left to compile: entries in any case, where they call what is kept.
+
+        Args:
+            anew: all is left.
+        """
+        if END_OF_KERNEL not in unit:
+            return UnitPlan(unit, {}, {}, {})
+        head, *kernels, entries = unit.split(END_OF_KERNEL)
+        whole = None if entries or anew else self._store.get("o", self._key(unit))
+        if whole:  # (to a linker an empty file is one that says nothing)
+            return UnitPlan("", {}, {self._key(unit): whole}, {})
+        text, missing = [head], dict[str, str]()
         objects: dict[str, bytes] = {}
         aliases: dict[str, str] = {}
-        missing = [kernel for kernel in kernels if not self._found(head, kernel, objects, aliases)]
-        if len(missing) == len(kernels):
-            return UnitPlan([], unit, {})
-        return UnitPlan(list(objects.values()), END_OF_KERNEL.join([head, *missing]) if missing else "", aliases)
-
-    def keep(self, text: str, code: bytes) -> None:
-        """Keep what was compiled of a plan's text."""
-        head, *kernels = text.split(END_OF_KERNEL)
-        key = self._key(text)
-        self._store.put("o", key, code)
         for kernel in kernels:
             name = kernel_name(kernel)
-            self._store.put_json("unit", self._kernel_key(head, kernel, name), [key, name])
+            key = self._kernel_key(head, kernel, name)
+            if anew or not self._found(key, name, objects, aliases):
+                text.append(kernel)
+                missing[key] = name
+            elif entries:
+                text.append(f"{kernel_head(kernel)};\n")
+        compiled = END_OF_KERNEL.join([*text, entries]) if missing or entries else ""
+        return UnitPlan(compiled, missing, objects, aliases)
 
-    def _found(self, head: str, kernel: str, objects: dict[str, bytes], aliases: dict[str, str]) -> bool:
+    def keep(self, plan: UnitPlan, code: bytes) -> None:
+        """Keep what was compiled of a plan's text."""
+        if not plan.kernels:
+            return
+        key = self._key(plan.text)
+        self._store.put("o", key, code)
+        for kernel_key, name in plan.kernels.items():
+            self._store.put_json("unit", kernel_key, [key, name])
+
+    def _found(self, kernel_key: str, name: str, objects: dict[str, bytes], aliases: dict[str, str]) -> bool:
         """Whether an object has a kernel; it is put into ``objects``, by its key, and another name there into ``aliases``."""
-        name = kernel_name(kernel)
-        match self._store.get_json("unit", self._kernel_key(head, kernel, name)):
-            case [str() as key, str() as own] if self._toolchain.part_options:
+        match self._store.get_json("unit", kernel_key) if self._toolchain.part_options else None:
+            case [str() as key, str() as own]:
                 code = objects.get(key) or self._store.get("o", key)
-                if code is None:
+                if not code:
                     return False
                 objects[key] = code
                 if own != name:

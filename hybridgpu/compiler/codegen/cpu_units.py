@@ -7,12 +7,12 @@ addresses of the inputs that never move, and one pointer for every other argumen
 these are hundreds, the address of an array of pointers).
 
 Compilers can be given several units at the same time. Few kernels make one unit with their entries, or two where
-that saves more than reading the headers twice takes; the entries are a unit of their own where compiling these takes so long that
-they are kept. Many are dealt out to several units, and the entries are tables of steps, which a loop goes through
-(``kernels/steps_cpu.h``), since hundreds of calls take g++ longer. There a kernel's unit follows from its name, so that another program of mostly the same kernels has mostly the same
-units, which are kept, and so are their kernels one by one: what compiles a unit follows from each kernel of it alone. Kernels that
-share the functions that take longest are in one unit. Functions that follow from the type of elements alone (those of large
-products) are a unit of their own, which is kept as well: a machine compiles it once.
+that saves more than reading the headers twice takes. Many are dealt out to several units, and the entries, a unit of their own,
+are tables of steps, which a loop goes through (``kernels/steps_cpu.h``), since hundreds of calls take g++ longer. There a
+kernel's unit follows from its name, so that another program of mostly the same kernels has mostly the same units, and what
+compiles a unit follows from each kernel of it alone. Kernels that share the functions that take longest are in one unit.
+Functions that follow from the type of elements alone (those of products) are a unit of their own: a machine compiles it once.
+A unit's text has END_OF_KERNEL behind its head and each kernel, since kernels are kept one by one (backends/cpu/kernel_objects.py).
 """
 
 from __future__ import annotations
@@ -20,13 +20,12 @@ from __future__ import annotations
 import zlib
 from bisect import bisect_left
 from collections.abc import Sequence
-from dataclasses import replace
 
 from ...core.dtypes import from_short
 from ..program import END_OF_KERNEL, END_OF_UNIT, Buffer, KernelInfo, KernelStep, Program, kernel_head
 from ..schedule.cpu.chunks import either
 from .math_headers import required_headers
-from .render import NUMBER, Argument, EntryCall, StepTable, UnitFields, includes, render, without_blanks
+from .render import NUMBER, Argument, EntryCall, EntryFields, StepTable, UnitFields, includes, render, without_blanks
 
 __all__ = ["cpu_source"]
 
@@ -48,14 +47,12 @@ _DEFAULT_OPTIONS = '"schedule-insns", "sched-pressure"'
 #: Entries of many kernels move arguments only.
 _ENTRY_OPTIONS = '"O1"'
 _MIN_SPLIT_COST = 2  #: fiftieths of a second that another run of the compiler takes over
-_MIN_KEPT_COST = 25  #: of a program whose kernels are kept, for which its entries have to be a unit of their own
 
 
 def cpu_source(program: Program) -> None:
     """Fill in ``source``, ``segments`` and ``table`` of a CPU program."""
     program.segments = _segments(program)
     tabled = len(program.kernels) > _KERNELS_PER_UNIT
-    apart = tabled or _compile_cost(program.kernels) >= _MIN_KEPT_COST
     none = _table_entry(program, "offset", 0) if tabled else -1
     entries = []
     for begin, end in program.segments:
@@ -75,12 +72,7 @@ def cpu_source(program: Program) -> None:
         passed = list(dict.fromkeys(_name(b) for b in program.buffers if _is_parameter(program, b)))
         parameters = [f"char* {name}" for name in passed]
 
-    def unit(
-        kernels: Sequence[KernelInfo],
-        declarations: Sequence[str],
-        entries: Sequence[list[EntryCall]],
-        shared: bool,
-    ) -> str:
+    def unit(kernels: Sequence[KernelInfo], declarations: Sequence[str], entries: Sequence[list[EntryCall]]) -> str:
         texts = [k.text for k in kernels]
         needed = {h for k in kernels for h in k.headers}
         if any(call.chunk >= 0 for calls in entries for call in calls):
@@ -90,49 +82,30 @@ def cpu_source(program: Program) -> None:
             needed.add(_STEPS_HEADER)
         if declarations:
             needed |= {h for k in program.kernels for h in k.headers if h in _TYPE_HEADERS}
-        fields = UnitFields(
-            headers=required_headers(includes([list(needed)]), texts, program.numeric),
-            kernels=texts,
-            declarations=declarations,
-            parameters=parameters,
-            entries=entries,
-            table=table,
-            shared=shared,
-            options=_options(needed) if texts else _ENTRY_OPTIONS,
-        )
-        if texts and not entries and apart:
-            return END_OF_KERNEL.join(
-                [render(fields.template, k=replace(fields, kernels=())), *map(without_blanks, texts)]
-            )
-        return render(fields.template, k=fields)
+        headers = required_headers(includes([list(needed)]), texts, program.numeric)
+        own = EntryFields(declarations=declarations, parameters=parameters, entries=entries, table=table)
+        return _unit_text(headers, _options(needed) if texts else _ENTRY_OPTIONS, texts, render(own.template, k=own))
 
     first, second = _split_in_two(program.kernels)
     units = [_library_unit(*library) for library in dict.fromkeys(k.library for k in program.kernels if k.library)]
-    if apart:
-        kernels = _assign_to_units(program.kernels) if tabled else _units_alike([first, second])
-        units += [unit(some, (), (), True) for some in kernels]
-        units.append(unit((), [kernel_head(k.text) for k in program.kernels], entries, True))
-    elif first:
-        units += [unit(first, (), (), True), unit(second, [kernel_head(k.text) for k in first], entries, True)]
+    if tabled:
+        units += [unit(some, (), ()) for some in _assign_to_units(program.kernels)]
+        units.append(unit((), [kernel_head(k.text) for k in program.kernels], entries))
     else:
-        units.append(unit(second, (), entries, bool(units)))
+        units += [unit(first, (), ())] if first else []
+        units.append(unit(second, [kernel_head(k.text) for k in first], entries))
     program.source = END_OF_UNIT.join(units)
+
+
+def _unit_text(headers: Sequence[str], options: str, kernels: Sequence[str], entries: str) -> str:
+    """A unit: its head, kernels, and entries that call these, if any."""
+    head = UnitFields(headers=headers, options=options)
+    return END_OF_KERNEL.join([render(head.template, k=head), *map(without_blanks, kernels), entries])
 
 
 def _library_unit(header: str, definitions: str) -> str:
     """The unit that defines functions of a header."""
-    fields = UnitFields(
-        headers=[header],
-        kernels=(),
-        declarations=(),
-        parameters=(),
-        entries=(),
-        table=None,
-        shared=True,
-        options=_options({header}),
-    )
-    head = render(fields.template, k=fields)
-    return END_OF_KERNEL.join([head, f"namespace hg {{\n{definitions}\n}}  // namespace\n"])
+    return _unit_text([header], _options({header}), [f"namespace hg {{\n{definitions}\n}}  // namespace\n"], "")
 
 
 def _options(headers: set[str]) -> str:

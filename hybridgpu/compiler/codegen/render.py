@@ -26,6 +26,7 @@ __all__ = [
     "NUMBER",
     "Argument",
     "EntryCall",
+    "EntryFields",
     "Function",
     "KernelText",
     "StepTable",
@@ -140,28 +141,34 @@ class StepTable:
 
 @dataclass(frozen=True, kw_only=True)
 class UnitFields:
-    """What the template of the CPU's translation units reads, as ``k``.
+    """What the template of the head of the CPU's translation units reads, as ``k``.
 
     Attributes:
-        headers: files of ``kernels/`` that it includes.
-        kernels: texts.
+        headers: files of ``kernels/`` that the unit includes.
+        options: what GCC is told.
+    """
+
+    template: ClassVar[str] = "cpu/unit.j2"
+    headers: Sequence[str]
+    options: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class EntryFields:
+    """What the template of the CPU's entry functions reads, as ``k``.
+
+    Attributes:
         declarations: of kernels in other units.
         parameters: of the entry functions, behind those that all have.
         entries: for each the calls.
         table: where these are data.
-        shared: there are other units.
-        options: what GCC is told.
     """
 
-    template: ClassVar[str] = "cpu/program.j2"
-    headers: Sequence[str]
-    kernels: Sequence[str]
+    template: ClassVar[str] = "cpu/entries.j2"
     declarations: Sequence[str]
     parameters: Sequence[str]
     entries: Sequence[Sequence[EntryCall]]
     table: StepTable | None
-    shared: bool
-    options: str
 
 
 def render(template: str, **context: Any) -> str:

@@ -292,6 +292,21 @@ def test_further_sizes_share_a_text(make, compiler):
     assert len(texts) == 1
 
 
+def test_parts_that_begin_at_one_place_at_this_size(compiler):
+    """The gradient of every third maximum, as a scatter adds it up: each element once."""
+
+    def make(b, n):
+        x, u = inputs(b, (11, n), (11, (n - 3) // 2 + 1))
+        spread = b.pad(b.reshape(u, (*u.shape, 1)), high=(0, 0, 1), low=(0, 0, 0), value=0.0)
+        spread = b.reshape(spread, (11, 2 * u.shape[1]))
+        rest = n - 2 * u.shape[1]
+        y = b.pad(spread, high=(0, 0), low=(0, rest), value=0.0) + b.pad(spread, high=(0, rest), low=(0, 0), value=0.0)
+        return b.scatter_along(y, b.argsort(x, axis=0, ascending=True), axis=0, extent=11)
+
+    with symbolic_dims() as scope:
+        texts_and_values(make, [scope.dim(n, 50) for n in (7, 9)], CPU, cpu_backend().load, scope)
+
+
 def test_a_program_has_plain_numbers():
     with symbolic_dims() as scope:
         b = builder()

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import pytest
 
+from hybridgpu.compiler.ir.dims import symbolic_dims
 from hybridgpu.compiler.ir.graph import Node
 from hybridgpu.compiler.ir.indexing import Condition, Var, const, of_var
 from hybridgpu.compiler.ir.types import tensor_type
@@ -29,6 +30,16 @@ def joined(extents: tuple[int, int]) -> tuple[ScalarProgram, Var, tuple[Node, No
     choice = Scalar("compute", f32, (inside, *parts), vars=used)
     program = ScalarProgram([inside, *parts, choice], [], [Store(result, choice, place)], [var], [])
     return program, var, (first, second)
+
+
+def test_places_that_are_alike_at_this_size_are_one():
+    with symbolic_dims() as scope:
+        n = scope.dim(7, 50)
+        program, var, _ = joined((2, n))
+        (inside, *others) = program.scalars
+        again = Scalar("predicate", bool_, conditions=(Condition(of_var(var), n - 5),), vars=inside.vars)
+        program = ScalarProgram([inside, again, *others], [], program.stores, [var], [])
+        assert breakpoints(program, var) == [2]
 
 
 @pytest.mark.parametrize("extents", [(4, 7), (1, 1)])

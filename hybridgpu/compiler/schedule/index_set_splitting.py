@@ -21,7 +21,7 @@ MAX_CONDITIONS = 8  #: of rows that are walked as one: so many pieces are loops 
 
 def breakpoints(program: ScalarProgram, var: Var) -> list[int]:
     """The values of ``var``, in order, at which a condition on it alone becomes true or false."""
-    points = set()
+    points = []
     for s in program.scalars:
         for expr, bound in s.conditions:
             if len(expr.terms) != 1 or expr.terms[0][0] is not var:
@@ -29,8 +29,10 @@ def breakpoints(program: ScalarProgram, var: Var) -> list[int]:
             step = expr.terms[0][1]
             for limit in (0, bound):  # the first value beyond which step * var + const >= limit changes
                 gap = limit - expr.const
-                points.add(-(-gap // step) if step > 0 else gap // step + 1)
-    return sorted(k for k in points if var.low < k <= var.high)
+                points.append(-(-gap // step) if step > 0 else gap // step + 1)
+    within = sorted(k for k in dict.fromkeys(points) if var.low < k <= var.high)
+    # of a dimension's points some may be alike at one size, which no table finds
+    return [k for n, k in enumerate(within) if n == 0 or k != within[n - 1]]
 
 
 def outer_breakpoint_axis(program: ScalarProgram) -> Var | None:

@@ -173,6 +173,11 @@ class _ProgramBuilder:
         apply_in_place(kernel, pairs)
         operators = list(dict.fromkeys(_origin(m) for m in kernel.members))
         chunk = chunk_size(kernel, self._target)
+        in_chunks = not kernel.most_chunks and (
+            (kernel.chunk_multiple > 0 and worth_argument(kernel.extents[0])) or nominal(chunk) > 0
+        )
+        if not (in_chunks or kernel.most_chunks):
+            chunk = 0  # where this size alone has some: others have the same text
         if kernel.most_chunks:
             kernel.runtime_args.named(CHUNK_ROWS, either(chunk, max(1, kernel.extents[0])))
         number = self._number(kernel, fields, operators)
@@ -193,8 +198,7 @@ class _ProgramBuilder:
                 operators=() if operators == first.operators else tuple(operators),
                 choice=None if choice == first.choice else choice,
                 chunk=chunk,
-                in_chunks=not kernel.most_chunks
-                and ((kernel.chunk_multiple > 0 and worth_argument(kernel.extents[0])) or nominal(chunk) > 0),
+                in_chunks=in_chunks,
                 nanoseconds=trunc(one_thread_seconds(kernel, self._target) * 1e9),
             )
         )

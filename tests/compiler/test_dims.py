@@ -307,6 +307,18 @@ def test_parts_that_begin_at_one_place_at_this_size(compiler):
         texts_and_values(make, [scope.dim(n, 50) for n in (7, 9)], CPU, cpu_backend().load, scope)
 
 
+def test_a_size_that_alone_would_be_shared_out_runs_as_a_whole(compiler):
+    """Of few outermost turns, which the nominal extent leaves to one thread."""
+
+    def make(b, n):
+        (x,) = inputs(b, (3, n, 64))
+        e = b.exp(x - b.broadcast(b.reduce("amax", x, (1,), keepdims=True), x.shape))
+        return e / b.broadcast(b.sum(e, (1,), keepdims=True), x.shape)
+
+    with symbolic_dims() as scope:
+        texts_and_values(make, [scope.dim(n, 20) for n in (800, 30)], CPU, cpu_backend().load, scope)
+
+
 def test_a_program_has_plain_numbers():
     with symbolic_dims() as scope:
         b = builder()

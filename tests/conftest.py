@@ -210,7 +210,7 @@ def _quick(shipped):
     class Quick(Toolchain):
         def compile(self, source, numeric, store, waiting=()):
             if source.count(END_OF_UNIT) <= 2:
-                source = END_OF_KERNEL * 2 + source.replace(END_OF_UNIT, "\n").replace(END_OF_KERNEL, "\n")
+                source = END_OF_KERNEL + source.replace(END_OF_UNIT, "\n").replace(END_OF_KERNEL, "\n")
             return super().compile(_WISHES.sub("", source), numeric, store, waiting)
 
     changed = {"flags": tuple("-O0" if f == "-O3" else f for f in shipped.flags), "waits": False}

@@ -167,7 +167,7 @@ def test_the_report_names_what_was_compiled(compiler, own_cache):
     more, added, lines = named(17)
     assert set(more) - set(first) <= set(added) < set(more), "units of the kernels that are new"
     own_cache()
-    assert set(named(5)[1]) == set(named(5)[0])
+    assert not named(5)[1], "small programs find them, too"
 
 
 def test_parts_of_a_join_are_said_to_be_of_the_join(compiler):

@@ -31,6 +31,7 @@ from hybridgpu.backends.cuda.driver import module_source  # noqa: E402
 from hybridgpu.backends.cuda.nvrtc import NUMERIC  # noqa: E402
 from hybridgpu.cache.package_files import kernels_folder  # noqa: E402
 from hybridgpu.compiler import assemble  # noqa: E402
+from hybridgpu.compiler.codegen.render import KernelText  # noqa: E402
 from hybridgpu.compiler.ir import Graph, Node  # noqa: E402
 from hybridgpu.compiler.pipeline import compile_graph  # noqa: E402
 from hybridgpu.compiler.primitives import builder  # noqa: E402
@@ -128,10 +129,10 @@ def _recorded(found: dict[str, Any]) -> Iterator[None]:
     """Keep the kernels whose texts are written, by name."""
     write = assemble.kernel_text
 
-    def kept(kernel: Any, numeric: str) -> tuple[str, str]:
-        name, text = write(kernel, numeric)
-        found[name] = kernel
-        return name, text
+    def kept(kernel: Any, numeric: str) -> KernelText:
+        text = write(kernel, numeric)
+        found[text.name] = kernel
+        return text
 
     assemble.kernel_text = kept  # type: ignore[assignment]
     try:

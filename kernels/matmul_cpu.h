@@ -543,7 +543,8 @@ template <bool ONE, int K, typename T, typename F>
 HG_DEVICE void axpy_with_dynamic(const T* a, const T* b, const Index begin, const Index end, const int columns, const int terms,
                             const Index am, const Index ak, const Index bk, const Index bn, F out) {
   const int NV = 4, lanes = vector_of<T>::lanes, width = NV * lanes, most = HG_LINED_UP / (sizeof(T) * width);
-  const int length = K > 0 ? K : terms, part = part_of<K, 256>(terms), together = ONE ? 1 : 4 * HG_AXPY_ROWS;
+  const int length = K > 0 ? K : terms, part = part_of<K, 256>(terms);
+  const int together = ONE ? 1 : 4 * HG_AXPY_ROWS;
   const bool awkward = bn != 1 || bk % lanes != 0 || bk * (Index)sizeof(T) >= 2048, fits = length <= most;
   const bool copied = fits && awkward && (end - begin >= 16 || bn != 1);
   T copy[(0 < K && K < most ? K : most) * width] __attribute__((aligned(64)));

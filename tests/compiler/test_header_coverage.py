@@ -25,7 +25,9 @@ _WORD = re.compile(r"\b[A-Za-z_]\w*\b")
 #: headers that no kernel includes: programs of their own
 _APART = {"thread_pool.h"}
 #: what begins at the left margin
-_BEGIN = re.compile(r"^(?:HG_DEVICE|HG_APART|HG_IN_LIBRARY|HG_MATH_\w+|struct|constexpr|static|extern|#define)\b", re.MULTILINE)
+_BEGIN = re.compile(
+    r"^(?:HG_DEVICE|HG_APART|HG_IN_LIBRARY|HG_MATH_\w+|struct|constexpr|static|extern|#define)\b", re.MULTILINE
+)
 _NAME = re.compile(
     r"struct +(\w+)|HG_MATH_\w+\((\w+)|(\w+)\(|\(\*(\w+)\)\(|const[\w ]* (\w+)(?:\[\w*\])? =|#define (\w+)"
 )

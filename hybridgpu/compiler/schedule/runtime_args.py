@@ -94,8 +94,8 @@ class RuntimeArgs:
         return self._by_value("draw", number)
 
     def named(self, name: str, value: int) -> str:
-        """The parameter ``name``, which holds ``value``."""
-        assert self.values.setdefault(name, value) == value, f"{name} holds another value"
+        """The parameter ``name``, which holds ``value`` from now on, whatever it has held."""
+        self.values[name] = value
         return name
 
     def stride(self, step: int, var: str = "") -> str:

@@ -141,6 +141,21 @@ def test_kernels_beside_entries_are_not_compiled_again(made):
 
 
 @LINKS
+def test_no_program_has_the_second_entry_of_another(made):
+    """… which calls kernels that it lacks."""
+    call, _ = made
+    head, kernel = '#define HG_KERNEL extern "C" int\n', "HG_KERNEL f{0}(int a) {{\n  return a * {0};\n}}\n"
+    entry = 'extern "C" __attribute__((visibility("default"))) int run{}() {{ return {}; }}\n'
+    first = END_OF_KERNEL.join([head, kernel.format(1), ""])
+    entries = "HG_KERNEL f1(int a);\n" + entry.format(0, "f20(1)") + entry.format(1, "f1(1)")
+    assert call(END_OF_UNIT.join([first, END_OF_KERNEL.join([head, kernel.format(20), entries])])) == (20, 3)
+    assert call(END_OF_KERNEL.join([head, kernel.format(20), entry.format(0, "f20(2)")])) == (40, 2)
+    assert call(END_OF_KERNEL.join([head, kernel.format(20), entry.format(0, "f20(3)")])) == (60, 2), (
+        "… and this is kept"
+    )
+
+
+@LINKS
 def test_a_kernel_whose_unit_has_gone_is_compiled_again(made):
     call, store = made
     call(of_kernels([1, 2], [30, 40]))

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 __all__ = ["KernelObjects", "UnitPlan"]
 
 
+_SECOND_ENTRY = " run1("  #: in the text of entries of which there are several
+
+
 class UnitPlan(NamedTuple):
     """How a unit's machine code is come by.
 
@@ -70,8 +73,12 @@ class KernelObjects:
         return UnitPlan(compiled, missing, objects, aliases)
 
     def keep(self, plan: UnitPlan, code: bytes) -> None:
-        """Keep what was compiled of a plan's text."""
-        if not plan.kernels:
+        """Keep what was compiled of a plan's text.
+
+        Nothing is left of the entry in it where a program has its own; a second one would be linked into programs that have
+        none, with calls of kernels that they lack.
+        """
+        if not plan.kernels or _SECOND_ENTRY in plan.text:
             return
         key = self._key(plan.text)
         self._store.put("o", key, code)

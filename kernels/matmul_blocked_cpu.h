@@ -13,11 +13,7 @@
 
 // Rows of a tile, and vectors of its columns: their sums, and a row of the panel, fill the vector registers.
 #define HG_BLOCK_TILE_ROWS 6
-#if defined(__AVX512F__) || defined(__aarch64__)
-#define HG_BLOCK_TILE_VECTORS 4
-#else
-#define HG_BLOCK_TILE_VECTORS 2
-#endif
+#define HG_BLOCK_TILE_VECTORS HG_AXPY_VECTORS
 
 namespace hg {
 

@@ -201,9 +201,9 @@ _WISHES = re.compile(r"^#pragma GCC optimize\(.*\)$", re.M)  #: of texts, for co
 
 @functools.cache
 def _quick(shipped):
-    """A toolchain that takes a third of the time: it optimises nothing, not what a text wishes either, and two units, or
-    two and the entries, are compiled as the one that they are as well, as where there is one processor. Nor does it start
-    before there is a text: the other processor is busy with other tests."""
+    """A toolchain that takes a third of the time: it optimises nothing, not what a text wishes either, and up to three
+    units are compiled as the one that they are as well, of which no kernel is kept. Nor does it start before there is a
+    text: the other processor is busy with other tests."""
     from hybridgpu.backends.cpu.toolchain import Toolchain
     from hybridgpu.compiler.program import END_OF_KERNEL, END_OF_UNIT
 

@@ -24,6 +24,7 @@ __all__ = [
     "float_of_extent",
     "last_index",
     "reciprocal",
+    "told_apart",
     "value_bits",
 ]
 
@@ -103,6 +104,14 @@ class LastIndex(int):
 
 class DrawNumber(int):
     """Which of its graph's random draws a draw is: the number of its stream."""
+
+
+def told_apart(value: object) -> object:
+    """What tells a number that kernels may take as an argument from an equal literal; None of a literal, and of a dimension,
+    whose text tells it."""
+    if type(value) is Dim:
+        return None
+    return DrawNumber if isinstance(value, DrawNumber) else getattr(value, "count", None)
 
 
 def value_bits(value: float, dtype: DType) -> int:

@@ -30,7 +30,7 @@ from ..passes.materialize import matrix_strides
 from ..primitives.views import strip_views
 from ..target import Target
 from .matmul.blocked import why_in_blocks
-from .matmul.matmul import contiguous_along_k
+from .matmul.product import contiguous_along_k
 from .prologue import ComputedOperand, computed_operand, panel_columns, panel_rows, strided_array, strided_in_rows
 from .runtime_args import reduces_outermost
 

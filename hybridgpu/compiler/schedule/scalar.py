@@ -15,8 +15,7 @@ from typing import Any
 from ...core.dataclass import dataclass, field
 from ...core.dtypes import DType, bool_, i64, u32
 from ..ir.dim_texts import report_text
-from ..ir.dims import Dim
-from ..ir.dynamic_constants import DrawNumber
+from ..ir.dynamic_constants import DrawNumber, told_apart
 from ..ir.graph import Node
 from ..ir.indexing import (
     ZERO,
@@ -384,8 +383,7 @@ class _Evaluator:
         )
 
     def constant(self, value: Any, dtype: DType) -> Scalar:
-        of_call = type(value) is DrawNumber or getattr(value, "count", None)  # not like an equal number of the user's
-        key = ("const", report_text(value), None if type(value) is Dim else of_call, dtype)
+        key = ("const", report_text(value), told_apart(value), dtype)
         return self.intern(key, lambda: Scalar("const", dtype, value=value))
 
     def index(self, e: Expr, dtype: DType) -> Scalar:

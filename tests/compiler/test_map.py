@@ -479,6 +479,11 @@ def test_runs_shorter_than_a_line_change_places_some_at_a_time(shape, runs, comp
     (kernel,) = program.kernels
     tile = kernel.choice.get("tile", "")
     assert tile == f"16 runs of {runs}" if runs else "runs" not in tile
+    steps = max(1, 4096 // (16 * 4 * runs)) if runs else 0  # that the hardware does not see coming
+    ahead = (
+        f"prefetch_elements<true>(x0 + (i1 * {shape[1] * runs} + b0 * {runs} + {steps * shape[1] * runs}), {16 * runs})"
+    )
+    assert (ahead in kernel.text) == bool(runs)
     inputs, outputs = arrays(graph, 0), fresh(program)
     cpu_backend().load(program)(inputs, outputs)
     np.testing.assert_array_equal(outputs[0], inputs[0].transpose(1, 0, 2, 3)[:, :, ::-1, ::-1])

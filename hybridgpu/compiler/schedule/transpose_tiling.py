@@ -25,6 +25,7 @@ __all__ = [
     "choose_tiling",
     "tiling_of_axes",
     "transposed_runs",
+    "turned_loads",
     "unit_stride",
 ]
 
@@ -129,18 +130,27 @@ def transposed_runs(program: ScalarProgram) -> bool:
     if len(program.vars) != 3 or len(program.stores) != 1 or any(s.conditions for s in program.scalars):
         return False
     outer, inner, run = program.vars
-    (store,), length = program.stores, run.extent
-    if store.scattered or length * store.node.dtype.size >= CpuConstants.line_bytes:
+    (store,) = program.stores
+    if store.scattered or run.extent * store.node.dtype.size >= CpuConstants.line_bytes:
         return False
     if min(nominal(outer.extent), nominal(inner.extent)) < _MIN_RUNS:
         return False
 
-    def follow(e: Expr | None, along: Var) -> bool:
-        return e is not None and e.affine and e.coefficient(along) == length and abs(e.coefficient(run)) == 1
+    large = any(
+        s.node is not None and nominal(s.node.type.nbytes) > CpuConstants.l1_bytes for s in turned_loads(program)
+    )
+    return large and _runs_follow(store.offset, inner, run)
 
-    turned = [s for s in program.scalars if s.op == "load" and follow(s.offset, outer)]
-    large = any(s.node is not None and nominal(s.node.type.nbytes) > CpuConstants.l1_bytes for s in turned)
-    return large and follow(store.offset, inner)
+
+def turned_loads(program: ScalarProgram) -> list[Scalar]:
+    """What a kernel over :func:`transposed_runs` reads across the axis along which it writes."""
+    outer, _, run = program.vars
+    return [s for s in program.scalars if s.op == "load" and _runs_follow(s.offset, outer, run)]
+
+
+def _runs_follow(e: Expr | None, along: Var, run: Var) -> bool:
+    """True if neighbours along ``along`` are runs that follow each other."""
+    return e is not None and e.affine and e.coefficient(along) == run.extent and abs(e.coefficient(run)) == 1
 
 
 def _cost(program: ScalarProgram, along: Var, tiles: Tiling | None, cached: bool) -> float:

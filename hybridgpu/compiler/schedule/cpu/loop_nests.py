@@ -27,7 +27,7 @@ from ..choice import Choice
 from ..index_set_splitting import bit_copies, breakpoints, restrict
 from ..kernel import CWriter, Statement, TemplateFields, address
 from ..scalar import Scalar, ScalarProgram, is_combine
-from ..transpose_tiling import Tiling, choose_tiling, tiling_of_axes, transposed_runs
+from ..transpose_tiling import Tiling, choose_tiling, tiling_of_axes, transposed_runs, turned_loads
 from .rolled_loops import rolled
 
 __all__ = [
@@ -294,11 +294,28 @@ class _LoopBuilder:
         name, stop = f"b{outer.name[1:]}", f"e{outer.name[1:]}"
         self.block_bounds[outer.name] = name, stop
         once, nest = self.build_level(replace(program, vars=[inner, outer, run]), 0, frozenset())
+        for loop in nest:
+            loop.body = [*self.prefetched_runs(program, name), *loop.body]
         last = Statement("Index", stop, f"hg::minimum<Index>({name} + {_RUNS}, {end})")
         self.choice = Choice(
             {"tile": f"{_RUNS} runs of {run.extent}"}, why="runs read across the axis along which they are written"
         )
         return once, [Loop(name, begin, end, _RUNS, body=[last], inner=nest)]
+
+    def prefetched_runs(self, program: ScalarProgram, begin: str) -> list[str]:
+        """Calls that fetch runs ahead, from ``begin`` on: the hardware does not, each step being in another page."""
+        outer, inner, run = program.vars
+        calls: list[str] = []
+        for s in turned_loads(program):
+            assert s.node is not None and s.offset is not None
+            count, sign = _RUNS * run.extent, s.offset.coefficient(run)
+            steps = max(1, PREFETCH_BYTES // (count * s.node.dtype.size))
+            start = s.offset + of_var(run) * -sign + min(0, sign) * run.high + s.offset.coefficient(inner) * steps
+            self.writer.renamed = {outer: begin}
+            place = address(self.writer.pointers[s.node], self.writer.address_text(start))
+            self.writer.renamed = {}
+            calls.append(f"hg::prefetch_elements<true>({place}, {count});")
+        return calls
 
     def build_level(self, program: ScalarProgram, depth: int, done: frozenset[Scalar]) -> _Level:
         """Statements and loops inside the loops over ``program.vars[:depth]``; ``done`` are in scope."""

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """A Trainer's step on one device: one compiled program of all weights, or operator by operator.
 
-Which of the two it is makes no difference to the numbers, so it is decided by what it costs. Compiling pays after
-some hundred steps on the CPU, and after far fewer on a GPU, where each operator is a launch, and NVRTC is faster than a
-host's compiler. By default it happens at step AFTER or AFTER_ON_GPU with the same arrays, or at the first one where
-the program lies on disk. LAMB sums, and a compiled sum rounds in another order: there it is the first step in any case, so
+Which of the two it is makes no difference to the numbers, so it is decided by what it costs. Of small weights compiling pays
+after some hundred steps on the CPU, and after far fewer on a GPU, where each operator is a launch, and NVRTC is faster than a
+host's compiler. By default it happens at step AFTER or AFTER_ON_GPU with the same arrays, or at the first one where the
+program lies on disk, or the weights have LARGE elements together: operators are compiled for these, too, and copy what
+they update. LAMB sums, and a compiled sum rounds in another order: there it is the first step in any case, so
 that runs are reproducible, and only where a parameter belongs to a hybridized block, whose user asked for compiled code.
 ``HYBRIDGPU_FUSED_UPDATES`` can be ``never`` or ``always`` (at the first step, whatever the block).
 """
@@ -32,6 +33,7 @@ from .parameter import Parameter
 __all__ = ["StepExplanation", "TrainerSteps"]
 
 AFTER, AFTER_ON_GPU = 100, 3  #: the step with the same arrays at which they are compiled
+LARGE = 1 << 20  #: elements of weights that are compiled at the first step
 _SETS = 64  #: sets of arrays whose steps are counted
 _GPU = 2  #: number of that type of device
 
@@ -260,7 +262,8 @@ class TrainerSteps:
             self.reason = "there is no compiler"
             return None
         after = AFTER if ctx.device_typeid != _GPU else AFTER_ON_GPU
-        early = self._mode == "auto" and optimizer._hg_exact and count < after
+        large = sum(row[0].size for recipe in recipes for row in recipe.rows) >= LARGE
+        early = self._mode == "auto" and optimizer._hg_exact and count < after and not large
         if early and not all(available(r, ctx, on_disk=count == 1) for r in recipes):
             self.reason = f"they are compiled at step {after}"
             return None

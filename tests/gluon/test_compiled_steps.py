@@ -255,13 +255,18 @@ def test_when_it_is_compiled(monkeypatch, nothing_compiled):
         assert third.explain().fused, change
 
 
-@pytest.mark.parametrize(("ctx", "step"), [(mx.cpu(), 100), (mx.gpu(0), 3)])
-def test_at_which_step_it_is_compiled(monkeypatch, nothing_compiled, cuda_driver, ctx, step):
+@pytest.mark.parametrize(
+    ("ctx", "large", "step"), [(mx.cpu(), False, 100), (mx.cpu(), True, 1), (mx.gpu(0), False, 3)], ids=str
+)
+def test_at_which_step_it_is_compiled(monkeypatch, nothing_compiled, cuda_driver, ctx, large, step):
     monkeypatch.setenv(MODE, "auto")
     net = hybrid(ctx=ctx)
     trainer = gluon.Trainer(net.collect_params(), "sgd", {"momentum": 0.9})
+    if large:
+        monkeypatch.setattr(compiled_step, "LARGE", sum(p.data().size for p in net.collect_params().values()))
     learn(net, trainer, step - 1, ctx=ctx)
-    assert trainer.explain().reasons == [f"they are compiled at step {step}"]
+    waits = "there was no step yet" if step == 1 else f"they are compiled at step {step}"
+    assert trainer.explain().reasons == [waits]
     learn(net, trainer, 1, ctx=ctx)
     assert trainer.explain().fused and len(trainer.explain().programs[0].kernels)
 

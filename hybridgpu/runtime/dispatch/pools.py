@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reused memory of calls.
 
-Fresh memory costs more than many kernels: the first touch of a page is a trap. A pool keeps the last
-few results of one output and gives one out again once nothing else refers to it or to its memory.
-Results that the caller keeps stay the caller's.
+Fresh memory costs more than many kernels: the first touch of a page is a trap, and the system fills it with zeros. A pool
+keeps the last few results of one output and gives one out again once nothing else refers to it or to its memory. Large ones
+of all programs share their memory, within a bound. Results that the caller keeps stay the caller's.
 
 Pools count references. Two threads that look at one entry see each other's local names, and both go on.
 """
@@ -12,16 +12,17 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Sequence
+from functools import cache
 from sys import getrefcount
 from typing import Any, Generic, TypeVar
 
 import numpy as np
 
 from ...backends.device_errors import register_holder
-from ...backends.devices import Device
+from ...backends.devices import Device, device_of
 from ...backends.memory import aligned_bytes, empty
 from ...compiler.ir.types import TensorType
-from ...context import Context
+from ...context import Context, cpu
 from ...ndarray.ndarray import NDArray, wrap
 
 __all__ = [
@@ -37,10 +38,11 @@ __all__ = [
 ]
 
 _ENTRIES = 3  #: results of one output that a pool keeps
-REUSED_BYTES = 1 << 20  #: of a recorded call's results and residuals up to which their memory is given out again
+REUSED_BYTES = 1 << 20  #: of a recorded call's results and residuals up to which their memory is their own
 
 _OWN_BYTES = 1 << 16  #: of a result of an eager operator up to which its memory is its own
-_SHARED_BYTES = 128 << 20  #: that all others keep together
+_LEAST_SHARED_BYTES = 128 << 20  #: that all others keep together, …
+_MEMORY_SHARE = 16  #: … or this part of the machine's memory, if that is more
 _SHARED_ENTRIES = 32  #: of one size
 
 _Held = tuple[NDArray, Any, Any, Any]  #: an array, its data, and two objects that hold the data's memory
@@ -102,7 +104,7 @@ class StoragePool(_Ring[tuple[Any, Any, int]]):
     graph that it is a result of.
 
     Args:
-        reuse: give memory out again.
+        reuse: give memory out again; else large data has memory that all share.
     """
 
     def __init__(self, type: TensorType, reuse: bool) -> None:
@@ -149,13 +151,19 @@ class _SharedMemory:
                 return data, raw, address  # as above
         data = aligned_bytes(nbytes)
         raw, address = data.base, _address(data)
-        if len(ring) < _SHARED_ENTRIES and nbytes <= _SHARED_BYTES // 4:
-            if self._nbytes + nbytes > _SHARED_BYTES:
+        if len(ring) < _SHARED_ENTRIES and nbytes <= _most_shared() // 4:
+            if self._nbytes + nbytes > _most_shared():
                 self._rings.clear()  # whoever holds a result keeps it
                 self._rings[nbytes], self._nbytes = ring, sum(e[0].nbytes for e in ring)
             ring.append((data, raw, address))
             self._nbytes += nbytes
         return data, raw, address
+
+
+@cache
+def _most_shared() -> int:
+    """Bytes that large results keep together."""
+    return max(_LEAST_SHARED_BYTES, device_of(cpu()).memory_info()[1] // _MEMORY_SHARE)
 
 
 _shared = _SharedMemory()
@@ -184,7 +192,7 @@ class ScratchPool(_Ring[tuple[Any, ...]]):
 
     Args:
         words: whether there are random words.
-        reuse: give memory out again.
+        reuse: give memory out again; else large data has memory that all share.
     """
 
     def __init__(self, types: Sequence[TensorType], words: bool, reuse: bool) -> None:
@@ -213,7 +221,10 @@ def _aligned(type: TensorType) -> Any:
 
 
 def _fresh(type: TensorType) -> Any:
-    return empty(np, type.shape, type.dtype.np)
+    """Data whose memory is its own if it is small, else one of those that all share."""
+    if type.nbytes <= _OWN_BYTES:
+        return empty(np, type.shape, type.dtype.np)
+    return _shared.take(type.nbytes)[0].view(type.dtype.np).reshape(type.shape)
 
 
 def _address(data: Any) -> int:
@@ -266,14 +277,14 @@ def result_allocator(
     """What gives an array, of ``kind`` as for ``wrap``, for a result.
 
     Args:
-        reuse: give memory out again, or take new memory each time.
+        reuse: give memory out again; else, on the host, large results have memory that all share.
     """
     if reuse:
         return OutputPool(type, ctx, kind).take if on_host else DevicePool(type, ctx, device, kind).take
-    xp, shape, dtype = device.xp, type.shape, type.dtype.np
 
     def take() -> NDArray:
-        array: NDArray = wrap(empty(xp, shape, dtype), ctx, kind)
+        data = _fresh(type) if on_host else empty(device.xp, type.shape, type.dtype.np)
+        array: NDArray = wrap(data, ctx, kind)
         array._address = device.address(array._data)
         return array
 

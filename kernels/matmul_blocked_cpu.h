@@ -92,9 +92,17 @@ HG_DEVICE void blocked_panel(T* to, const T* b, const Index bk, const Index bn, 
     for (int k = 0; k < terms; ++k)
       for (int j = count; j < width; ++j) to[k * width + j] = 0;
   if (bn == 1 && count == width) {
-    for (int k = 0; k < terms; ++k) __builtin_memcpy(to + k * width, b + k * bk, sizeof(T) * width);
+    typedef typename vector_of<T>::type V;
+    typedef typename vector_of<T>::loose Loose;
+    const int lanes = vector_of<T>::lanes;
+    for (int k = 0; k < terms; ++k)
+#pragma GCC unroll 8
+      for (int j = 0; j < width; j += lanes) *(V*)(to + k * width + j) = *(const Loose*)(b + k * bk + j);
   } else if (bn == 1) {
-    for (int k = 0; k < terms; ++k) __builtin_memcpy(to + k * width, b + k * bk, sizeof(T) * count);
+    for (int k = 0; k < terms; ++k) {
+      HG_SIMD
+      for (int j = 0; j < count; ++j) to[k * width + j] = b[k * bk + j];
+    }
   } else if (bk == 1) {
     transpose(b, bn, to, width, count, terms);
   } else {

@@ -235,9 +235,13 @@ HG_DEVICE void dots_columns(const T* a, const T* b, const Index am, const Index 
 // Rows as tiles want them: a multiple of a vector long, zeros behind the K elements, and aligned.
 template <int K, int PITCH, typename T>
 HG_DEVICE void line_up(T* to, const T* from, const Index stride, const int rows) {
-  for (int i = 0; i < rows; ++i) {
-    __builtin_memcpy(to + i * PITCH, from + i * stride, K * sizeof(T));
-    for (int k = K; k < PITCH; ++k) to[i * PITCH + k] = 0;
+  typedef typename vector_of<T>::type V;
+  typedef typename vector_of<T>::loose L;
+  const int lanes = vector_of<T>::lanes, whole = K / lanes * lanes;
+  static_assert(PITCH == (K + lanes - 1) / lanes * lanes, "no vectors between the last element and the next row");
+  for (int i = 0; i < rows; ++i, to += PITCH, from += stride) {
+    for (int k = 0; k < whole; k += lanes) *(V*)(to + k) = *(const L*)(from + k);
+    if constexpr (whole < K) *(V*)(to + whole) = some_lanes<K - whole>(from + whole);
   }
 }
 

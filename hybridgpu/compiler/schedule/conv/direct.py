@@ -54,6 +54,9 @@ __all__ = [
 BAND_BYTES = 3 * CpuConstants.l2_bytes // 16  #: bytes of a band's copy that leave room in the second-level cache
 MAX_COPY_BYTES = 448 << 10  #: bytes of a copy on the stack, at the very most
 BAND_PIXELS = 4 << 10  #: pixels of a band: results of a tile stay in the first-level cache
+_MIN_REREAD_CHANNELS = 64  #: output channels that read a band so often that it should stay in a cache, …
+_MIN_NEAR_PIXELS = 6 * CpuConstants.vector_bytes // 4  #: … in the first level if a tile's pixels fit there, …
+_MIN_FAR_PIXELS = 512  #: … else in the second, in rows that the hardware fetches ahead
 LANES = CpuConstants.vector_bytes // 4  #: floats of the widest vector
 _MAX_TAPS = 4096  #: elements of a channel's kernel (CPU)
 _THREADS = 128  #: of a block
@@ -148,6 +151,19 @@ def _even_part(extent: int, most: int) -> int:
     return -(-extent // count)
 
 
+def _direct_pixels(s: ConvShape, itemsize: int) -> int:
+    """Pixels of a band at most that is no copy: it is read once for each block of output channels, so that it stays in a cache."""
+    pixel, operand = s.inputs * s.kernel[0] * itemsize, s.inputs * prod(s.size) * itemsize  # bytes
+    if s.outputs < _MIN_REREAD_CHANNELS or operand <= CpuConstants.l2_bytes // 2:
+        return BAND_PIXELS
+    near = 2 * CpuConstants.l1_bytes // 3 // pixel
+    if near >= _MIN_NEAR_PIXELS:
+        return min(near, BAND_PIXELS)
+    return (
+        BAND_PIXELS if operand <= CpuConstants.l2_bytes else max(CpuConstants.l2_bytes // 2 // pixel, _MIN_FAR_PIXELS)
+    )
+
+
 @cached_by_extents(1024)
 def band_of(s: ConvShape, itemsize: int, computed: bool = False) -> Band | None:
     """The band of a convolution on the CPU, None if none fits; what it reads is a copy, if the operand is ``computed``."""
@@ -162,7 +178,7 @@ def band_of(s: ConvShape, itemsize: int, computed: bool = False) -> Band | None:
     )
     if not computed and ends and all(v == 1 for v in (*s.stride[1:], *s.base)) and s.stride[0] == 1:
         d, h, w = s.size
-        rows = _even_part(oh, max(1, BAND_PIXELS // w))
+        rows = _even_part(oh, max(1, _direct_pixels(s, itemsize) // w))
         columns = ow if rows > 1 or ow <= BAND_PIXELS else _even_part(ow, BAND_PIXELS)
         taps = tuple(
             (k * s.dilate[0] * h + i * s.dilate[1]) * w + j * s.dilate[2]

@@ -73,22 +73,27 @@ HG_DEVICE double copysign(double x, double y) { return __builtin_copysign(x, y);
 HG_DEVICE float sign(float x) { return x > 0.0f ? 1.0f : x < 0.0f ? -1.0f : 0.0f; }
 HG_DEVICE double sign(double x) { return x > 0.0 ? 1.0 : x < 0.0 ? -1.0 : 0.0; }
 
-// NaN if either is NaN. Against a constant that is no NaN the second arm alone is right (and one instruction).
+// NaN if either is NaN. Against a constant that is no NaN the second arm alone is right (and one instruction). A selection a
+// statement: g++ takes nested ones apart into paths, and has no vectors for a minimum of a maximum.
 HG_DEVICE float maximum(float a, float b) {
   if (__builtin_constant_p(b) && b == b) return b > a ? b : a;
-  return a != a ? a : a > b ? a : b;
+  const auto greater = a > b ? a : b;
+  return a != a ? a : greater;
 }
 HG_DEVICE double maximum(double a, double b) {
   if (__builtin_constant_p(b) && b == b) return b > a ? b : a;
-  return a != a ? a : a > b ? a : b;
+  const auto greater = a > b ? a : b;
+  return a != a ? a : greater;
 }
 HG_DEVICE float minimum(float a, float b) {
   if (__builtin_constant_p(b) && b == b) return b < a ? b : a;
-  return a != a ? a : a < b ? a : b;
+  const auto less = a < b ? a : b;
+  return a != a ? a : less;
 }
 HG_DEVICE double minimum(double a, double b) {
   if (__builtin_constant_p(b) && b == b) return b < a ? b : a;
-  return a != a ? a : a < b ? a : b;
+  const auto less = a < b ? a : b;
+  return a != a ? a : less;
 }
 
 // -- rounding to integers: exact, the sign of x kept

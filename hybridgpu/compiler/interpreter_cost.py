@@ -25,6 +25,9 @@ _FASTER = 1.6  #: times faster that it has to be, besides
 _FEW_ROWS = 32  #: of a matrix product that kernels compute better than libraries
 _ONE_PASS = 8  #: operations of an element that cost no more than to read it
 
+#: … except these, of which NumPy makes no more than a third of what memory gives, and conversions of halves
+_SLOW_ALONE = frozenset({"max", "min", "sign", "sqrt", "rsqrt", "round_away"})
+
 #: what a library computes either way
 _LIBRARY = frozenset({"library", "contract", "leaf", "sort"})
 #: views that move nothing by themselves
@@ -55,7 +58,8 @@ def kernel_kind(graph: Graph, device: str) -> KernelKind:
         return KernelKind.NONE  # it is cuDNN's, and views and sums beside it are little
     computing = [n for n in graph.nodes if n.prim.family not in _LIBRARY or (device == "cpu" and _has_few_rows(n))]
     moved = [n for n in computing if n.prim.name not in _FREE]
-    if len(moved) == 1 and moved[0].prim.family == "elementwise" and moved[0].prim.cost <= _ONE_PASS:
+    alone = len(moved) == 1 and moved[0].prim.family == "elementwise" and moved[0].prim.cost <= _ONE_PASS
+    if alone and (device != "cpu" or not _is_slow_alone(moved[0])):
         return KernelKind.NONE  # the array library has one function for it that takes what memory takes
     library, uses = ARRAY_LIBRARY, graph.uses()
     apart = 0.0
@@ -69,7 +73,7 @@ def kernel_kind(graph: Graph, device: str) -> KernelKind:
     saved = apart - together
     if apart <= _FASTER * together:
         return KernelKind.NONE
-    if saved > _SAVED[device]:
+    if saved > _SAVED[device] and not alone:  # whose kernels are the same for all sizes
         return KernelKind.ONE_SIZE
     literal = any(n.prim.family in _LITERAL for n in graph.nodes)
     shared = not literal and saved > _SAVED_OF_ANY_SIZE.get(device, saved)
@@ -103,6 +107,12 @@ def _seconds(node: Node, device: str, strided: bool = True) -> float:
     if family == "conv":
         return 4 * call + _multiply_adds(node) * library.conv_seconds
     return 4 * call + size * library.gathered_seconds + half
+
+
+def _is_slow_alone(node: Node) -> bool:
+    """Whether NumPy takes far longer for an elementwise primitive of few operations than memory does."""
+    to_or_from_half = node.prim.name == "cast" and node.dtype.is_half != node.inputs[0].dtype.is_half
+    return node.prim.name in _SLOW_ALONE or to_or_from_half
 
 
 def _has_few_rows(node: Node) -> bool:

@@ -28,6 +28,9 @@ __all__ = ["Interpreter", "evaluate", "evaluate_stored"]
 _MOST_LINES = 24  #: of Python for a graph: to compile them takes as long as some dozen calls
 #: besides leaves and views, what moves elements without computing
 _MOVES = frozenset({"take", "take_along", "scatter_set", "select", "copy", "stop_gradient"})
+_NEW_ARRAYS = frozenset({"concat", "pad"})  #: views whose evaluation makes an array
+
+Take = Callable[[], Any]  #: gives an array of undefined values
 
 
 class _Holding(NamedTuple):
@@ -80,13 +83,19 @@ class Interpreter:
     """
 
     def __init__(
-        self, graph: Graph, xp: Any = np, wide: bool = False, special: Callable[..., Any] | None = None
+        self,
+        graph: Graph,
+        xp: Any = np,
+        wide: bool = False,
+        special: Callable[..., Any] | None = None,
+        storage: Callable[[TensorType], Take | None] | None = None,
     ) -> None:
         """
         Args:
             wide: evaluate every float in float64, whatever its declared type.
             special: (node, types of its operands as they are held, params, its type) -> what evaluates it on this
                 device, with the arguments of ``Primitive.evaluate``; None for the primitive's own evaluation.
+            storage: what gives arrays for results of a type, or None where ``xp`` allocates them; not for ``wide``.
         """
         self.graph, self._xp = graph, xp
         hold = _Holding(wide, () if wide else _halves(graph))
@@ -126,6 +135,14 @@ class Interpreter:
                     function = _of_arrays(run, xp, params, type)
                 else:
                     function = prepare(xp, [shapes[i] for i in node.inputs], params, type)
+                take = (
+                    storage(type) if storage is not None and node in graph.outputs and not hold.changes(node) else None
+                )
+                target = None if take is None else _into(function, node, xp, take)
+                if target is not None:
+                    self._steps.append((target, operand_slots, slot[node]))
+                    self._as_in_memory.add(slot[node])
+                    continue
                 self._steps.append((function, operand_slots, slot[node]))
                 if isinstance(function, np.ufunc) and all(shapes[i] in (node.shape, ()) for i in node.inputs):
                     self._as_in_memory.update([slot[node]] if self._as_in_memory.issuperset(operand_slots) else [])
@@ -142,9 +159,12 @@ class Interpreter:
         self._outputs = [slot[n] for n in graph.outputs]
         # an output that may be a view (or repeats another output) is copied
         self._copy = [
-            n.prim.family in ("view", "leaf") or n.prim.name == "stop_gradient" or n in graph.outputs[:k]
+            (n.prim.family in ("view", "leaf") and n.prim.name not in _NEW_ARRAYS)
+            or n.prim.name == "stop_gradient"
+            or n in graph.outputs[:k]
             for k, n in enumerate(graph.outputs)
         ]
+        self._copied = [_copying(xp, storage and storage(n.type)) for n in graph.outputs]
         self._rounded = [None if wide or hold.dtype(n.dtype) is n.dtype else n.dtype.np for n in graph.outputs]
 
     def __call__(self, *arrays: Any) -> list[Any]:
@@ -157,12 +177,12 @@ class Interpreter:
         try:
             for run, inputs, target in self._steps:
                 env[target] = run(*[env[k] for k in inputs])
-            for k, copy, rounded in zip(self._outputs, self._copy, self._rounded, strict=True):
+            for k, copy, copied, rounded in zip(self._outputs, self._copy, self._copied, self._rounded, strict=True):
                 y = env[k]
                 if rounded is not None:
                     y = xp.asarray(y).astype(rounded, order="C")
                 elif copy:
-                    y = xp.array(y, order="C")
+                    y = copied(y)
                 elif not isinstance(y, xp.ndarray):  # NumPy returns scalars for shape ()
                     y = xp.asarray(y)
                 elif not y.flags.c_contiguous:
@@ -193,11 +213,12 @@ class Interpreter:
             names[f"f{k}"] = function
             lines.append(f"e{k} = f{k}({', '.join(slot_names[i] for i in inputs)})")
         results = []
-        for slot, copy, node in zip(self._outputs, self._copy, self.graph.outputs, strict=True):
+        outputs = zip(self._outputs, self._copy, self._copied, self.graph.outputs, strict=True)
+        for k, (slot, copy, copied, node) in enumerate(outputs):
             result = slot_names[slot]
             if copy:
-                names["copied"] = partial(xp.array, order="C")
-                result = f"copied({result})"
+                names[f"copied{k}"] = copied
+                result = f"copied{k}({result})"
             elif not node.shape:  # NumPy returns scalars
                 names["array"] = xp.asarray
                 result = f"array({result})"
@@ -206,6 +227,31 @@ class Interpreter:
                 result = f"contiguous({result})"
             results.append(result)
         return Written(lines, results, names)
+
+
+def _into(function: Callable[..., Any], node: Node, xp: Any, take: Take) -> Callable[..., Any] | None:
+    """``function``, which evaluates ``node``, with the result in an array that ``take`` gives; None where it allocates."""
+    if any(i.dtype is not node.dtype for i in node.inputs):
+        return None
+    if isinstance(function, np.ufunc):
+        return lambda *arrays: function(*arrays, out=take())
+    if node.prim.name == "concat":
+        axis = node.params["axis"]
+        return lambda *arrays: xp.concatenate(arrays, axis, out=take())
+    return None
+
+
+def _copying(xp: Any, take: Take | None) -> Callable[[Any], Any]:
+    """What copies an array, into one that ``take`` gives if it is there."""
+    if take is None:
+        return partial(xp.array, order="C")
+
+    def copied(array: Any) -> Any:
+        new = take()
+        new[...] = array
+        return new
+
+    return copied
 
 
 def _of_arrays(run: Callable[..., Any], xp: Any, params: Any, out: TensorType) -> Callable[..., Any]:

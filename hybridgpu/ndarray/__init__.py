@@ -43,6 +43,7 @@ else:
 late.register(
     __name__,
     {
+        "..runtime.dispatch.pools": "large_results",
         "..runtime.eager_kernels": "eager_kernels",
         ".apply": "apply",
         ".backward_pass": "backward",

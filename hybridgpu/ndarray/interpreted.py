@@ -6,9 +6,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from ..backends.code_cache import define
 from ..compiler.reference import Interpreter
 from ..core.float_errors import IGNORED, ignore_errors, restore_errors
+from .late_bindings import late
 
 if TYPE_CHECKING:
     from ..compiler.ir.graph import Graph
@@ -22,7 +25,7 @@ class InterpretedGraph(Interpreter):
     """An interpreter for a graph that is run again and again."""
 
     def __init__(self, graph: Graph, xp: Any, special: Callable[..., Any] | None) -> None:
-        super().__init__(graph, xp, special=special)
+        super().__init__(graph, xp, special=special, storage=late.large_results if xp is np else None)
         self._calls = 0
         self._call: Callable[..., list[Any]] = super().__call__
 

@@ -25,6 +25,7 @@ class ArrayBindings(LateBindings):
     eager_kernels: Callable[..., list[Any]]
     get_item: Callable[[NDArray, Any], NDArray]
     is_contiguous: Callable[[tuple[slice, ...], tuple[int, ...]], bool]
+    large_results: Callable[[Any], Callable[[], Any] | None]
     make_method: Callable[[str], Callable[..., Any] | None]
     method_names: Callable[[], set[str]]
     ndarray: Any  #: the class of the arrays of np

@@ -53,7 +53,7 @@ static void dots(const T* a, const T* b, T* y) {
   hg::matmul_dots<false, N, TERMS, TERMS, 1, 1, TERMS>(a, b, 0, ROWS, [&](Index m, Index n, T v) { y[m * N + n] = v; });
 }
 """
-OF_ANY_SHAPE = """extern "C" void {f}_{t}(const {t}* a, const {t}* b, {t}* y, Index rows, Index columns, Index terms, Index am,
+OF_ANY_SHAPE = """HG_EXPORT void {f}_{t}(const {t}* a, const {t}* b, {t}* y, Index rows, Index columns, Index terms, Index am,
                             Index ak, Index bk, Index bn) {{
   {call}
                      [&](Index m, Index n, {t} v) {{ y[m * columns + n] = v; }});
@@ -65,8 +65,8 @@ CALLS = {
     "any": "hg::matmul_axpy<false, 0, 0, hg::DYNAMIC, hg::DYNAMIC, hg::DYNAMIC, hg::DYNAMIC>(a, b, 0, rows, hg::Shape{columns, terms, am, ak, bk, bn},",
     "side_by_side": "hg::matmul_axpy<false, 0, 0, hg::DYNAMIC, hg::DYNAMIC, hg::DYNAMIC, 1>(a, b, 0, rows, hg::Shape{columns, terms, am, ak, bk, 1},",
 }
-PRODUCT = 'extern "C" void {f}_{t}_{n}(const {t}* a, const {t}* b, {t}* y) {{ {f}<{t}, {n}>(a, b, y); }}\n'
-TURN = """extern "C" void turn_{t}(const {t}* from, Index rows, {t}* to, Index columns, Index height, Index width) {{
+PRODUCT = "HG_EXPORT void {f}_{t}_{n}(const {t}* a, const {t}* b, {t}* y) {{ {f}<{t}, {n}>(a, b, y); }}\n"
+TURN = """HG_EXPORT void turn_{t}(const {t}* from, Index rows, {t}* to, Index columns, Index height, Index width) {{
   hg::transpose(from, rows, to, columns, height, width);
 }}
 """
@@ -90,7 +90,7 @@ struct S{i} {{
   static constexpr int UNITS = 64;
   static constexpr bool DIRECT = {direct}, ACROSS = false;
 }};
-extern "C" void gradient_{t}_{i}(const {t}* dy, const {t}* x, {t}* dw, Index begin, Index end) {{
+HG_EXPORT void gradient_{t}_{i}(const {t}* dy, const {t}* x, {t}* dw, Index begin, Index end) {{
   hg::conv_backward_filter<S{i}, {t}>(dy, x, begin, end, {n}, [&](Index, Index m, Index s, Index, Index h, const {t}* line) {{
     for (Index w = 0; w < {k}; ++w) dw[((s * {c} + m) * {k} + h) * {k} + w] = line[w];
   }});
@@ -117,7 +117,8 @@ def library(request, tmp_path_factory):
     products += [OF_ANY_SHAPE.format(f=f, t=t, call=call) for f, call in CALLS.items() for t in TYPES]
     products += [f"namespace gradient_of_{t} {{{gradient_text(t)}}}\n" for t in TYPES]
     text = "".join([TEXT, *products, *(TURN.format(t=t) for t in BITS)])
-    ml.compile_text(text, out, [*ml.FLAGS, f"-march={request.param}"])
+    # hidden, as in programs: of templates' constants that are not, a process has one for all libraries
+    ml.compile_text(text, out, [*ml.FLAGS, "-fvisibility=hidden", f"-march={request.param}"])
     return ctypes.CDLL(str(out))
 
 

@@ -11,6 +11,10 @@ from hypothesis import strategies as st
 import hybridgpu as mx
 from hybridgpu import autograd
 from hybridgpu.base import MXNetError
+from hybridgpu.compiler.ir import tensor_type
+from hybridgpu.compiler.primitives import builder
+from hybridgpu.compiler.reference import evaluate
+from hybridgpu.core.dtypes import dtype_of
 
 nd = mx.nd
 A = [[3, 1, 2], [0, 5, 4]]
@@ -152,3 +156,33 @@ def test_outputs_of_symbols():
     v = mx.sym.var("a")
     assert mx.sym.topk(v, ret_typ="both", name="t").list_outputs() == ["t_output0", "t_output1"]
     assert mx.sym.topk(v, name="t").list_outputs() == ["t_output"]
+
+
+@pytest.mark.parametrize("ascending", [True, False])
+@pytest.mark.parametrize(
+    ("shape", "axis"), [((24, 100), 1), ((100, 24), 0), ((5, 30, 20), 1), ((4096,), 0), ((3, 20), 1)], ids=str
+)
+@pytest.mark.parametrize("dtype", ["float32", "float16", "int32", "float64", "uint8"])
+def test_order_is_stable(dtype, shape, axis, ascending):
+    """Of few elements, and of many, which are sorted as words: equal ones, zeros of both signs and NaN, which is the greatest."""
+    rng = np.random.default_rng(0)
+    x = rng.integers(0, 20, shape).astype(dtype)
+    if dtype.startswith("float"):
+        x -= 10
+        for value in (np.nan, -np.nan, -0.0, np.inf, -np.inf):
+            x[rng.random(shape) < 0.05] = value
+    elif dtype == "int32":
+        x[rng.random(shape) < 0.1] = np.iinfo(np.int32).min
+        x -= 10  # which wraps
+    b = builder()
+    operand = b.input(tensor_type(shape, dtype_of(dtype)))
+    graph = b.finish([b.argsort(operand, axis=axis, ascending=ascending)])
+    (found,) = evaluate(graph, [x])
+    keys = np.moveaxis(x, axis, -1).astype(np.float64)
+    keys = np.where(np.isnan(keys), np.inf, keys) + 0.0
+    nan = np.isnan(np.moveaxis(x, axis, -1).astype(np.float64))
+    want = np.empty(keys.shape, np.int64)
+    for row in np.ndindex(keys.shape[:-1]):
+        order = [(bool(n), float(k)) for n, k in zip(nan[row], keys[row], strict=True)]
+        want[row] = sorted(range(len(order)), key=order.__getitem__, reverse=not ascending)
+    np.testing.assert_array_equal(np.moveaxis(found, axis, -1), want)

@@ -396,7 +396,11 @@ def _cast_expr(dtypes: Sequence[DType], out: DType) -> str:
         return "({T})hg::to_int({0})" if out.size < 4 or out.short == "i32" else "({T})hg::to_long({0})"
     if out.is_half:
         rounded = out.storage.replace("hg::", "hg::round_")
+        if source is bool_:
+            return f"{rounded}({{0}} ? 1.0f : 0.0f)"
         return f"{rounded}({{0}})" if source.is_float else f"{rounded}((float){{0}})"
+    if source is bool_ and out.is_float:
+        return "{0} ? ({T})1 : ({T})0"  # g++ takes four times as long to convert a mask as to select by it
     return "({T}){0}"
 
 

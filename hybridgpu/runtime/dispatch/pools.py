@@ -33,6 +33,7 @@ __all__ = [
     "OutputPool",
     "ScratchPool",
     "StoragePool",
+    "large_results",
     "result_allocator",
     "shared_storage",
 ]
@@ -183,6 +184,14 @@ def shared_storage(type: TensorType) -> Callable[[], tuple[Any, Any, int]]:
     return take
 
 
+def large_results(type: TensorType) -> Callable[[], Any] | None:
+    """What gives data of one type on the host, if it is so large that fresh memory costs more than what is computed."""
+    if type.nbytes <= _OWN_BYTES:
+        return None
+    nbytes, dtype, shape = type.nbytes, type.dtype.np, type.shape
+    return lambda: _shared.take(nbytes)[0].view(dtype).reshape(shape)
+
+
 class ScratchPool(_Ring[tuple[Any, ...]]):
     """Memory on the host that nobody sees but a recorded call: what it keeps for its backward pass, random words.
 
@@ -222,9 +231,8 @@ def _aligned(type: TensorType) -> Any:
 
 def _fresh(type: TensorType) -> Any:
     """Data whose memory is its own if it is small, else one of those that all share."""
-    if type.nbytes <= _OWN_BYTES:
-        return empty(np, type.shape, type.dtype.np)
-    return _shared.take(type.nbytes)[0].view(type.dtype.np).reshape(type.shape)
+    take = large_results(type)
+    return take() if take else empty(np, type.shape, type.dtype.np)
 
 
 def _address(data: Any) -> int:

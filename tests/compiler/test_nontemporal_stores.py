@@ -56,6 +56,10 @@ def joined(axis):
     return lambda b, x, y, z: b.concat([b.mul(x, x), y, b.add(z, z)], axis)
 
 
+def in_table(axis):
+    return lambda b, *xs: b.concat([b.mul(x, x) for x in xs], axis)
+
+
 def beside(b, x, g):
     return [x * b.sum(x * g, (-1,), keepdims=True), b.sum(x * g, (0,))]
 
@@ -142,6 +146,11 @@ SHAPES = {
         True,
     ),
     "seventeen arrays, one behind the other": (lambda b, *xs: b.concat(xs, 0), ["f32[100]"] * 17, False),
+    "five joined rows of whole blocks": (in_table(1), [f"f32[9,{n}]" for n in (512, 256, 256, 1024, 512)], True),
+    "five joined rows of halves": (in_table(1), [f"f16[9,{n}]" for n in (512, 256, 256, 1024, 512)], True),
+    "five joined rows of part blocks": (in_table(1), [f"f32[9,{n}]" for n in (512, 256, 320, 1024, 512)], True),
+    "five joined pictures": (in_table(1), [f"f32[2,{n},20,30]" for n in (3, 5, 1, 4, 2)], True),
+    "five arrays, one behind the other": (in_table(0), [f"f32[{n}]" for n in (100, 300, 70, 501, 200)], True),
     "padded rows": (lambda b, x: b.pad(x, (1, 2), (3, 1), 1.5), ["f32[9,401]"], True),
     "padded in front": (lambda b, x: b.pad(x, (40, 0), (0, 0), 0.0), ["f32[9,40]"], True),
     "rotated": (

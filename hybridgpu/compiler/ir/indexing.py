@@ -50,6 +50,10 @@ class Var:
     def high(self) -> int:
         return self.start + self.extent - 1
 
+    @property
+    def vars(self) -> frozenset[Var]:
+        return frozenset((self,))
+
     def __repr__(self) -> str:
         return self.name
 
@@ -69,6 +73,10 @@ class Quotient:
     def high(self) -> int:
         return self.expr.high // self.by
 
+    @property
+    def vars(self) -> frozenset[Var]:
+        return self.expr.vars
+
     def __repr__(self) -> str:
         return f"({self.expr!r})//{self.by}"
 
@@ -85,6 +93,10 @@ class Remainder:
     def high(self) -> int:
         return self.by - 1
 
+    @property
+    def vars(self) -> frozenset[Var]:
+        return self.expr.vars
+
     def __repr__(self) -> str:
         return f"({self.expr!r})%{self.by}"
 
@@ -96,6 +108,10 @@ class IndirectIndex:
     value: Any
     low: int
     high: int
+
+    @property
+    def vars(self) -> frozenset[Var]:
+        return self.value.vars  # type: ignore[no-any-return]
 
     def __repr__(self) -> str:
         return f"<{self.value!r}>"
@@ -122,15 +138,7 @@ class Expr:
     @cached_property
     def vars(self) -> frozenset[Var]:
         """Every loop variable in it, however deep."""
-        variables: set[Var] = set()
-        for atom, _ in self.terms:
-            if isinstance(atom, Var):
-                variables.add(atom)
-            elif isinstance(atom, (Quotient, Remainder)):
-                variables |= atom.expr.vars
-            else:
-                variables |= atom.value.vars
-        return frozenset(variables)
+        return frozenset[Var]().union(*(atom.vars for atom, _ in self.terms))
 
     @property
     def affine(self) -> bool:

@@ -20,7 +20,7 @@ from ..ir.dim_texts import literal_text
 from ..ir.dims import Dim
 from ..ir.dynamic_constants import DrawNumber, DynamicFloat, LastIndex
 from ..ir.graph import Node
-from ..ir.indexing import Expr, IndirectIndex, Quotient, Remainder, Var, of_var
+from ..ir.indexing import Atom, Expr, IndirectIndex, Quotient, Remainder, Var, of_var
 from ..primitives import TABLE
 from ..size_buckets import worth_argument
 from ..target import Target
@@ -254,6 +254,7 @@ class CWriter:
     program: ScalarProgram
     names: dict[Scalar, str] = field(default_factory=dict)
     pointers: dict[Node, str] = field(default_factory=dict)
+    columns: dict[Node, str] = field(default_factory=dict)  #: pointers that a table holds (cpu/rolled_loops.py)
     renamed: dict[Var, str] = field(default_factory=dict)
     tile_elements: dict[Scalar | Store, str] = field(
         default_factory=dict
@@ -267,9 +268,7 @@ class CWriter:
         False  #: the kernel takes runtime arguments besides its extents: those of the CPU, and some of CUDA
     )
 
-    split_axis: Var | None = (
-        None  #: the outermost variable, at whose values, which are arguments, something else begins
-    )
+    split_axis: Var | None = None  #: the outermost variable: something else begins at values that are arguments
     dynamic_axes: frozenset[str] = frozenset()  #: variables whose extents are arguments, and with them strides
     inner: Var | None = None  #: the innermost one then
     literal_axes: frozenset[str] = frozenset()  #: those of them whose extents are literals all the same
@@ -357,8 +356,9 @@ class CWriter:
             parts.append(str(rest))
         return " + ".join(parts).replace("+ -", "- ")
 
-    def address_text(self, e: Expr, matrix: bool = False) -> str:
-        """C text of an index expression in memory, of one element or where a ``matrix`` begins.
+    def address_text(self, e: Expr, terms: Sequence[tuple[Atom, int]] | None = None, matrix: bool = False) -> str:
+        """C text of an index expression in memory, of one element or where a ``matrix`` begins; of some ``terms`` of it, if
+        others are elsewhere.
 
         Where it begins, if that is beyond all that it walks, is an argument: a slice of an outer axis lies further behind in a
         larger batch, and every slice has the same text. So is how far a part of a join or pad is moved.
@@ -368,11 +368,12 @@ class CWriter:
             and worth_argument(abs(e.const))
             and self.split_axis.name in (v.name for v in e.vars)
         )
-        beyond = e.const > e.high - e.low
+        beyond = e.const > 0 and e.const > e.high - e.low
+        printed = e if terms is None else Expr(tuple(terms), e.const)
         if not self.allows_dynamic or not (e.terms or matrix) or not e.affine or not (beyond or shifted):
-            return self.expr(e)
+            return self.expr(printed)
         start = self.runtime_args.start(e.const)
-        return f"{self.expr(Expr(e.terms))} + {start}" if e.terms else start
+        return f"{self.expr(Expr(printed.terms))} + {start}" if printed.terms else start
 
     def extent(self, v: Var) -> str:
         """C text of the extent of ``v``."""
@@ -435,12 +436,17 @@ class CWriter:
 
     # -- scalars
 
+    def pointer(self, s: Scalar) -> str:
+        """The pointer to the array of a load."""
+        assert s.node is not None
+        return self.columns.get(s.node) or self.pointers[s.node]
+
     def load_text(self, s: Scalar) -> str:
         """C text of a load through its pointer."""
-        assert s.node is not None and s.offset is not None
+        assert s.offset is not None
         if s in self.tile_elements:
             return self.tile_elements[s]
-        text = f"{self.pointers[s.node]}[{self.address_text(s.offset)}]"
+        text = f"{self.pointer(s)}[{self.address_text(s.offset)}]"
         if s.conditions:
             if s in self.bit_copied:
                 return f"{self.conditions(s)} ? {self.as_stored(s, text)} : (unsigned short)0"

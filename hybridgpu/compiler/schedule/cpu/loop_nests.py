@@ -2,8 +2,8 @@
 """Loop nests of the CPU's map kernels.
 
 The compiler vectorises innermost loops; what does not depend on an inner loop is computed outside it.
-Loops are cut where conditions change (``index_set_splitting``), so that a concat is as many loops as it has operands, and
-two of them run in tiles where operands lie across (``transpose_tiling``).
+Loops are cut where conditions change (``index_set_splitting``), so that a concat is as many loops as it has operands, or
+one over a table of these (``rolled_loops``), and two run in tiles where operands lie across (``transpose_tiling``).
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from ....core.dataclass import dataclass, field
 from ....core.dtypes import DType
 from ...devices.cpu import CpuConstants
 from ...ir.dim_texts import is_literal
-from ...ir.dims import nominal
+from ...ir.dims import Dim, nominal
 from ...ir.graph import Node
 from ...ir.indexing import Expr, Var, of_var
-from ...size_buckets import MIN_SPLIT_EXTENT
+from ...size_buckets import MIN_SPLIT_EXTENT, worth_argument
 from ..blocks import Block, Line, for_head, texts
 from ..choice import Choice
 from ..index_set_splitting import bit_copies, breakpoints, restrict
 from ..kernel import CWriter, Statement, TemplateFields, address
 from ..scalar import Scalar, ScalarProgram, is_combine
 from ..transpose_tiling import Tiling, choose_tiling, tiling_of_axes, transposed_runs, turned_loads
-from .rolled_loops import rolled
+from .rolled_loops import Part, Table, alike_parts, roll
 
 __all__ = [
     "PREFETCH_BYTES",
@@ -57,6 +57,7 @@ PREFETCH_BYTES = CpuConstants.prefetched_bytes  #: bytes between what is in work
 _RUNS = 16  #: that lie side by side where they are read, and are written to as many places
 _BLOCK = 64  #: … so many elements at a time, …
 _RUNTIME_BLOCK = 256  #: … or so many, where the number of elements is an argument
+_ROLLED_BLOCK = 256  #: elements of a block of any type, of which innermost loops are whose extents are in a table
 
 
 def transposed_copy(source: str, rows: str, target: str, columns: str, height: str, width: str) -> str:
@@ -83,6 +84,7 @@ class Loop:
         tail: calls at the end of its body.
         program: what an innermost loop computes, over the last variable of it.
         tile_extent: how many elements of it a tile has, 0 where the loop is in no tile.
+        table: whose rows it goes through.
     """
 
     var: str
@@ -98,13 +100,15 @@ class Loop:
     sequential: bool = False
     program: ScalarProgram | None = None
     tile_extent: int = 0
+    table: Table | None = None
 
     def block(self) -> Block:
         """The loop as it is printed."""
         pragma = [] if self.inner or self.sequential else ["HG_SIMD"]
         before = [*self.buffers, *texts(self.body), *self.copies_in]
         lines = [*before, *blocks(self.inner), *self.copies_out, *self.tail]
-        return Block([*pragma, for_head(self.var, self.begin, self.end, self.step)], lines)
+        block = Block([*pragma, for_head(self.var, self.begin, self.end, self.step)], lines)
+        return Block([], [self.table.declaration, block]) if self.table else block
 
 
 def blocks(loops: Sequence[Loop]) -> list[Line]:
@@ -162,8 +166,8 @@ class LoopFields(TemplateFields):
 
     def _chosen(self, lines: Sequence[Line], nontemporal: Sequence[Line] | None) -> Sequence[Line]:
         if nontemporal is not None and not any(p.aliased for p in self.pointers):
-            lines = nontemporal
-        return rolled(lines, self.pointers)
+            return nontemporal
+        return lines
 
 
 class TooManyStatements(Exception):
@@ -242,6 +246,7 @@ class _LoopBuilder:
     tiles: dict[tuple[str, str], Tiling] = field(default_factory=dict)
     block_bounds: dict[str, tuple[str, str]] = field(default_factory=dict)  #: of variables walked in blocks
     buffers: int = 0
+    columns: int = 0  #: of tables of loops around
     statements: int = 0
     piece_count: int = 1
 
@@ -312,7 +317,7 @@ class _LoopBuilder:
             steps = max(1, PREFETCH_BYTES // (count * s.node.dtype.size))
             start = s.offset + of_var(run) * -sign + min(0, sign) * run.high + s.offset.coefficient(inner) * steps
             self.writer.renamed = {outer: begin}
-            place = address(self.writer.pointers[s.node], self.writer.address_text(start))
+            place = address(self.writer.pointer(s), self.writer.address_text(start))
             self.writer.renamed = {}
             calls.append(f"hg::prefetch_elements<true>({place}, {count});")
         return calls
@@ -339,18 +344,53 @@ class _LoopBuilder:
         loops: list[Loop] = []
         parts = self.split_at_conditions(program, var)
         self.piece_count += len(parts) - 1
-        for part, v in parts:
-            if v is None:
+        for alike in alike_parts(parts, var) if self.may_roll(program, var, parts) else [[part] for part in parts]:
+            part, v = alike[0]
+            if len(alike) > 1:
+                loops.append(self.build_table(alike, depth, done))
+            elif v is None:
                 inside, within = self.build_level(part, depth, done)
                 body, loops = body + inside, loops + within
             else:
-                inside, within = self.build_level(part, depth + 1, done)
-                loop = Loop(v.name, *self.bounds(v), body=inside, inner=within)
-                loop.sequential = not all(store.is_parallel(v) for store in part.stores)
-                loop.program = part if v is part.vars[-1] and not loop.sequential else None
-                streams = self.prefetched_loads(part, v) if self.prefetch and not within else []
-                loops.append(self.with_prefetch(loop, v, streams) if len(streams) > 1 else loop)
+                loops.append(self.build_loop(part, v, depth, done))
         return body, loops
+
+    def build_loop(self, part: ScalarProgram, v: Var, depth: int, done: frozenset[Scalar]) -> Loop:
+        """The loop over ``v``, and what is in it."""
+        inside, within = self.build_level(part, depth + 1, done)
+        loop = Loop(v.name, *self.bounds(v), body=inside, inner=within)
+        loop.sequential = not all(store.is_parallel(v) for store in part.stores)
+        loop.program = part if v is part.vars[-1] and not loop.sequential else None
+        streams = self.prefetched_loads(part, v) if self.prefetch and not within else []
+        return self.with_prefetch(loop, v, streams) if len(streams) > 1 else loop
+
+    def may_roll(self, program: ScalarProgram, var: Var, parts: Sequence[Part]) -> bool:
+        """Whether loops over ``parts`` of ``var`` may be one over a table.
+
+        Of an innermost loop the extent stays known, unless it is long and of whole blocks. Where strides are arguments, the
+        places where parts begin are multiples of them, which a table does not have.
+        """
+        writer = self.writer
+        innermost = var in program.vars[-2 if self.unrolls_innermost(program) else -1 :]
+        if innermost and (self.first is None or var.name != self.first.name):
+            numbers = [n for _, v in parts if v for n in (v.low, v.extent)]
+            if any(type(n) is Dim or n % _ROLLED_BLOCK for n in numbers):
+                return False
+        steps = {s.offset.coefficient(var) for s in program.scalars if s.op == "load" and s.offset}
+        row = {writer.inner.extent} if writer.inner else set()
+        named = var.name in writer.dynamic_axes & writer.literal_axes and not set(filter(worth_argument, steps)) <= row
+        return not named and var.name not in self.block_bounds
+
+    def build_table(self, parts: Sequence[Part], depth: int, done: frozenset[Scalar]) -> Loop:
+        """The loop over a table of parts that are alike."""
+        table = roll(parts, self.bounds, self.writer, self.columns)
+        (_, begin), (_, end), *_ = table.columns.values()
+        self.columns += len(table.columns)
+        self.block_bounds[table.var.name] = begin, end
+        loop = self.build_loop(parts[0][0], table.var, depth, done)
+        del self.block_bounds[table.var.name]
+        self.columns -= len(table.columns)
+        return Loop("loop", "0", str(table.rows), body=table.definitions, inner=[loop], table=table)
 
     def prefetched_loads(self, program: ScalarProgram, v: Var) -> list[Scalar]:
         """A load of each array that the innermost loop, over ``v``, walks along, where it computes much.
@@ -372,9 +412,9 @@ class _LoopBuilder:
             Statement("Index", "count", str(size) if literal else f"hg::minimum<Index>({size}, {loop.end} - at)")
         ]
         for s in streams:
-            assert s.node is not None and s.offset is not None
+            assert s.offset is not None
             block = self.writer.address_text(s.offset + of_var(v) * -1 + at)
-            place = address(self.writer.pointers[s.node], f"{block} + {PREFETCH_BYTES // s.dtype.size}")
+            place = address(self.writer.pointer(s), f"{block} + {PREFETCH_BYTES // s.dtype.size}")
             body.append(f"hg::prefetch_elements<true>({place}, count);")
         within = Loop("j", "0", "count", body=[Statement("Index", v.name, "at + j"), *loop.body])
         return Loop("at", loop.begin, loop.end, size, body=body, inner=[within])
@@ -399,7 +439,7 @@ class _LoopBuilder:
         end = "end" if v.high == self.first.high else f"hg::minimum<Index>(end, {turn(v.high + 1)})"
         return begin, end
 
-    def split_at_conditions(self, program: ScalarProgram, var: Var) -> list[tuple[ScalarProgram, Var | None]]:
+    def split_at_conditions(self, program: ScalarProgram, var: Var) -> list[Part]:
         """``program`` cut where conditions on ``var`` change, and without loop where ``var`` has one value."""
         at = breakpoints(program, var) if self.splits else []
         inner = var is program.vars[-1]
@@ -479,7 +519,7 @@ class _LoopBuilder:
         if writer.dynamic_axes and is_pure_transpose(program, tiles):
             (s,), (store,) = program.scalars, program.stores
             assert s.node is not None and s.offset is not None
-            source, target = start(s.offset, writer.pointers[s.node]), start(store.offset, f"{writer.result_prefix}0")
+            source, target = start(s.offset, writer.pointer(s)), start(store.offset, f"{writer.result_prefix}0")
             far, near = (along, across) if tiles.loads else (across, along)  # the load's axes
             turn = transposed_copy(
                 source, apart(s.offset, far), target, apart(store.offset, near), size[far], size[near]
@@ -490,7 +530,7 @@ class _LoopBuilder:
         in_tile: dict[Scalar, str] = {}
         for s in tiles.loads:
             assert s.node is not None and s.offset is not None
-            source, step = start(s.offset, writer.pointers[s.node]), apart(s.offset, along)
+            source, step = start(s.offset, writer.pointer(s)), apart(s.offset, along)
             in_tile[s] = buffer(s.node.dtype)
             inner.copies_in.append(transposed_copy(source, step, in_tile[s], str(long), size[along], size[across]))
         once: list[Statement] = []

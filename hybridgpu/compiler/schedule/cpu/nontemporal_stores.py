@@ -47,7 +47,7 @@ _LONG_ROW_BYTES = (
 )
 _MIN_ROW_BYTES = 512  #: bytes of a row that is not worth looking for its first line, …
 _MIN_ALIGNED_ROW_BYTES = 64  #: … and of one that begins with a line and is not worth blocks
-_MIN_SHARE = 16  #: of so small a part of a kernel is not streamed
+_MIN_SHARE = 16  #: so small a part of a kernel, or one of so many alike, is not streamed
 _PREFETCH_FAR_BYTES = (
     CpuConstants.far_prefetched_bytes
 )  #: bytes between what is in work and what is fetched ahead from memory, …
@@ -118,7 +118,8 @@ class _LoopRewriter:
         new_loops: list[Loop] = []
         for loop in loops:
             if loop.inner:
-                statements, inner = self.rewrite(loop.inner)
+                small = loop.table is not None and loop.table.rows > _MIN_SHARE
+                statements, inner = ([], loop.inner) if small else self.rewrite(loop.inner)
                 new_loops.append(replace(loop, body=[*loop.body, *statements], inner=inner))
                 continue
             statements, blocks = self.rewrite_innermost(loop)
@@ -298,7 +299,7 @@ def _prefetch_calls(program: ScalarProgram, writer: CWriter, inner: Var, busy: i
             for n in (min(_PREFETCH_FAR_BYTES, _PREFETCH_FAR_TOTAL // len(loads)), PREFETCH_BYTES)
         )
         place = writer.address_text(s.offset)
-        source = address(writer.pointers[s.node], f"{place} + {f'(nontemporal ? {far} : {near})' if always else far}")
+        source = address(writer.pointer(s), f"{place} + {f'(nontemporal ? {far} : {near})' if always else far}")
         calls.append(f"{'' if always else 'if (nontemporal) '}hg::prefetch_elements<true>({source}, {size});")
     writer.renamed = {}
     return calls

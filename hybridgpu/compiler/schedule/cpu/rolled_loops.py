@@ -1,161 +1,166 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rolled loops: loops that differ in their arrays and positions alone become one loop over a table of these.
+"""Rolled loops: parts that differ in their arrays and positions alone are one loop over a table of these.
 
-A concat that a kernel reads is as many loops as it has operands (``index_set_splitting``). In a dense block of a network
-there are dozens, which a C++ compiler would optimise one by one: a third of a second for a kernel that does no more than
+A concat that a kernel reads is as many parts as it has operands (``index_set_splitting``). In a dense block of a network
+there are dozens, whose loops a C++ compiler would optimise one by one: a third of a second for a kernel that does no more than
 one with a single operand. Extents and strides of inner loops stay literals, so that the loop is the code that each was.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
-from itertools import count
+from collections.abc import Callable, Iterable, Sequence
+from copy import copy
+from itertools import dropwhile, groupby
+from typing import Any
 
-from ....core.dataclass import dataclass
-from ..blocks import Block, Line
-from ..kernel import Pointer
+from ....core.dataclass import dataclass, field
+from ...ir.dim_texts import report_text
+from ...ir.dynamic_constants import told_apart
+from ...ir.graph import Node
+from ...ir.indexing import ZERO, Expr, Var, of_var, substitute
+from ..kernel import CWriter
+from ..scalar import Scalar, ScalarProgram
 
-__all__ = ["rolled"]
+__all__ = ["Column", "Part", "Table", "alike_parts", "roll"]
+
+#: what is computed over some values of a variable, and the variable; None where that is one value
+Part = tuple[ScalarProgram, Var | None]
 
 _MIN_LOOPS = 4  #: loops that are worth a table
-_HEAD = re.compile(r"for \(Index (\w+) = (.+); \1 < (.+); (.+)\)")
-_DEFINED = re.compile(r"^const [\w ]+ (v\d+|line\d*) =")
-_NAME = re.compile(r"\b(?:[vxy]\d+|line\d*)\b")
-#: the constant part of a position, at its end, or before how far ahead is fetched
-_OFFSET = re.compile(r"(?: ([+-]) (\d+|start\d+))?(\]| \+ \d+\), )")
-#: how far neighbours along an outer variable are apart: samples of operands of a concat have different numbers of channels
-_STRIDE = re.compile(r"(?<=[\[(])((?:i\d+|at) \* )(\d+)(?= \+ )")
-_SLOT = re.compile(r"@(\d+)@")
 
 
-@dataclass(frozen=True)
-class _Pattern:
-    """A loop without what tells it from others alike.
+@dataclass(frozen=True, eq=False)
+class Column(Var):
+    """A position that each row of a table has.
 
     Attributes:
-        block: the loop, with ``@k@`` in the places of …
-        slots: … these texts.
-        types: type of a slot; ' ' where it is a position.
+        values: what it is in each, in variables of the loops around the table.
     """
 
-    block: Block
-    slots: tuple[str, ...]
-    types: tuple[str, ...]
+    values: tuple[Expr, ...] = ()
+
+    @property
+    def low(self) -> int:
+        return min(e.low for e in self.values)
+
+    @property
+    def high(self) -> int:
+        return max(e.high for e in self.values)
+
+    @property
+    def vars(self) -> frozenset[Var]:
+        return frozenset[Var]().union(*(e.vars for e in self.values))
 
 
-def rolled(lines: Sequence[Line], pointers: Sequence[Pointer]) -> list[Line]:
-    """``lines`` with a loop over a table in the place of loops that are alike.
+@dataclass
+class Table:
+    """What tells parts that are alike from each other: a row for each, of which the columns are variables.
+
+    Attributes:
+        var: the variable of the loop over all of their values.
+        rows: how many.
+        taken: columns of the tables around, which have other names.
+        columns: C texts of the values -> (C type, name).
+    """
+
+    var: Var
+    rows: int
+    taken: int
+    columns: dict[tuple[str, ...], tuple[str, str]] = field(default_factory=dict)
+
+    def column(self, type: str, values: Iterable[str]) -> str:
+        """The name of the column of these values."""
+        return self.columns.setdefault(tuple(values), (type, f"p{self.taken + len(self.columns)}"))[1]
+
+    @property
+    def declaration(self) -> str:
+        """C text of the table, which is called ``loops``."""
+        fields = " ".join(f"{type} {name};" for type, name in self.columns.values())
+        rows = ", ".join("{" + ", ".join(row) + "}" for row in zip(*self.columns, strict=True))
+        return f"const struct {{ {fields} }} loops[] = {{{rows}}};"
+
+    @property
+    def definitions(self) -> list[str]:
+        """C text of the variables in row ``loop``."""
+        return [f"{type} const {name} = loops[loop].{name};" for type, name in self.columns.values()]
+
+
+def alike_parts(parts: Sequence[Part], var: Var) -> list[list[Part]]:
+    """``parts`` of what is computed over ``var``, in order: neighbours together of which one loop can be made."""
+    if len(parts) < _MIN_LOOPS:
+        return [[part] for part in parts]
+    runs = [list(run) for _, run in groupby(parts, lambda part: _form(part, var))]
+    return [some for run in runs for some in ([run] if len(run) >= _MIN_LOOPS else [[part] for part in run])]
+
+
+def _form(part: Part, var: Var) -> Any:
+    """What parts that are alike have in common: all but which arrays are loaded, and where the walk along them begins."""
+    program, v = part
+    if v is None:
+        return part
+    table, own = {v: of_var(var)}, _own(part)
+    numbers = {s: k for k, s in enumerate(own)}
+
+    def of_operand(s: Scalar) -> Any:
+        return (report_text(s.value), told_apart(s.value), s.dtype) if s.op == "const" else numbers.get(s, s)
+
+    def of_scalar(s: Scalar) -> Any:
+        what: Any = s.node and s.node.prim
+        where = s.offset and substitute(s.offset, table)
+        if s.op == "load":
+            what, where = s.node and s.node.dtype, s.offset and substitute(_apart(s.offset, part)[1], table)
+        conditions = [(substitute(c.expr, table), c.bound) for c in s.conditions]
+        return s.op, s.dtype, list(map(of_operand, s.args)), what, where, conditions
+
+    stores = [(t.node, of_operand(t.value), substitute(t.offset, table), t.scattered) for t in program.stores]
+    return list(map(of_scalar, own)), stores
+
+
+def _own(part: Part) -> list[Scalar]:
+    """The scalars of a part that depend on its variable: the others are those of other parts as well."""
+    program, v = part
+    return [s for s in program.scalars if v in s.vars]
+
+
+def _apart(e: Expr, part: Part) -> tuple[Expr, Expr]:
+    """``e`` as where the loop over the part begins, and the walk of it and of loops within."""
+    program, v = part
+    if not e.affine:
+        return ZERO, e
+    within = set(dropwhile(lambda other: other is not v, program.vars))
+    begin = tuple(t for t in e.terms if t[0] not in within)
+    return Expr(begin, e.const), Expr(tuple(t for t in e.terms if t[0] in within))
+
+
+def roll(parts: Sequence[Part], bounds: Callable[[Var], tuple[str, str]], writer: CWriter, taken: int) -> Table:
+    """The table of some alike parts, bounds of the loop first. The program of the first part becomes that of the loop.
 
     Args:
-        pointers: parameters of the kernel, which the table may hold.
+        bounds: C texts of where the loop over a variable begins and ends.
+        taken: columns of the tables around.
     """
-    declared = {p.name: f"{p.type}* {'' if p.aliased else 'HG_RESTRICT '}const" for p in pointers}
-    result: list[Line] = []
-    alike: list[tuple[Block, _Pattern]] = []
-    for line in [*lines, ""]:
-        pattern = None
-        if isinstance(line, Block):
-            line = Block(line.heads, rolled(line.lines, pointers), rolled(line.otherwise, pointers))
-            pattern = _pattern(line, declared)
-        if alike and not (pattern and _is_alike(pattern, alike[0][1])):
-            result += _merged([p for _, p in alike]) or [b for b, _ in alike]
-            alike = []
-        if pattern and isinstance(line, Block):
-            alike.append((line, pattern))
-        elif line:
-            result.append(line)
-    return result
-
-
-def _is_alike(one: _Pattern, other: _Pattern) -> bool:
-    return one.block == other.block and one.types == other.types
-
-
-def _pattern(block: Block, declared: dict[str, str]) -> _Pattern | None:
-    """The pattern of a loop, None of other blocks."""
-    head = _HEAD.fullmatch(block.heads[-1]) if block.heads else None
-    if head is None or block.otherwise:
-        return None
-    var, begin, end, step = head.groups()
-    if not any(isinstance(line, Block) for line in block.lines) and "begin" not in begin + end and "end" not in end:
-        return None  # of an innermost loop that is short the extent stays known
-    slots, types = [begin, end], [" ", " "]
-    names: dict[str, str] = {}
-    numbers = count()
-
-    def renamed(match: re.Match[str]) -> str:
-        name = match[0]
-        if name in declared and name not in names:
-            names[name] = slot(name, declared[name])
-        return names.get(name, name)
-
-    def slot(text: str, type_: str) -> str:
-        slots.append(text)
-        types.append(type_)
-        return f"@{len(slots) - 1}@"
-
-    def offset(match: re.Match[str]) -> str:
-        sign, text, rest = match.groups()
-        return f" + {slot(('-' if sign == '-' else '') + (text or '0'), ' ')}{rest}"
-
-    def stride(match: re.Match[str]) -> str:
-        return match[1] + slot(match[2], " ")
-
-    def of(line: Line) -> Line:
-        if isinstance(line, Block):
-            return Block([text(h) for h in line.heads], [of(x) for x in line.lines], [of(x) for x in line.otherwise])
-        return text(line)
-
-    def text(line: str) -> str:
-        defined = _DEFINED.match(line)
-        if defined:
-            names[defined[1]] = f"w{next(numbers)}"
-        return _OFFSET.sub(offset, _STRIDE.sub(stride, _NAME.sub(renamed, line)))
-
-    heads = [*block.heads[:-1], f"for (Index {var} = @0@; {var} < @1@; {step})"]
-    return _Pattern(Block(heads, [of(x) for x in block.lines]), tuple(slots), tuple(types))
-
-
-def _merged(patterns: Sequence[_Pattern]) -> list[Line] | None:
-    """One loop over the table of what differs; None where there is no need for one."""
-    if len(patterns) < _MIN_LOOPS:
-        return None
-    first = patterns[0]
-    columns: dict[tuple[str, ...], str] = {}
-    types: list[str] = []
-    texts: list[str] = []
-    for k, type_ in enumerate(first.types):
-        values = tuple(p.slots[k] for p in patterns)
-        if len(set(values)) == 1:
-            texts.append(values[0])
-            continue
-        if values not in columns:
-            columns[values] = f"p{len(columns)}"
-            types.append("Index const" if type_ == " " else type_)
-        texts.append(columns[values])
-
-    def filled(line: Line) -> Line:
-        if isinstance(line, Block):
-            return Block(
-                [text(h) for h in line.heads], [filled(x) for x in line.lines], [filled(x) for x in line.otherwise]
-            )
-        return text(line)
-
-    def text(line: str) -> str:
-        return (
-            _SLOT.sub(lambda m: texts[int(m[1])], line)
-            .replace(" + 0]", "]")
-            .replace(" + 0 + ", " + ")
-            .replace(" + -", " - ")
-        )
-
-    fields = [
-        f"{t.removesuffix(' const').replace('HG_RESTRICT', '')} {c};"
-        for t, c in zip(types, columns.values(), strict=True)
-    ]
-    rows = ", ".join("{" + ", ".join(row) + "}" for row in zip(*columns, strict=True))
-    taken = [f"{t} {c} = loops[loop].{c};" for t, c in zip(types, columns.values(), strict=True)]
-    over = f"for (int loop = 0; loop < {len(patterns)}; ++loop)"
-    table = f"const struct {{ {' '.join(fields)} }} loops[] = {{{rows}}};"
-    return [Block([], [table, Block([over], [*taken, filled(first.block)])])]
+    program, variables = parts[0][0], [v for _, v in parts if v]
+    first, last = variables[0], variables[-1]
+    loads = [alike for alike in zip(*map(_own, parts), strict=True) if alike[0].op == "load"]
+    begins = [[_apart(s.offset, part)[0] for s, part in zip(alike, parts, strict=True) if s.offset] for alike in loads]
+    places, ends = [], []  # printed in the order in which loops of their own would be, since arguments are numbered
+    for k, v in enumerate(variables):
+        places.append([writer.address_text(s[k].offset, b[k].terms) for s, b in zip(loads, begins, strict=True)])
+        ends.append(bounds(v))
+    table = Table(Var(first.name, last.high + 1 - first.low, first.low), len(parts), taken)
+    for positions in zip(*ends, strict=True):
+        table.column("Index", positions)
+    program.replace({first: of_var(table.var)})
+    program.vars = [table.var if v is first else v for v in program.vars]
+    arrays: dict[str, Node] = {}
+    for alike, values, texts in zip(loads, begins, zip(*places, strict=True), strict=True):
+        s, pointers = alike[0], [writer.pointer(x) for x in alike]
+        assert s.node is not None and s.offset is not None
+        if len(set(pointers)) > 1:
+            name = table.column(f"const {s.node.dtype.storage}*", pointers)
+            s.node = arrays.setdefault(name, copy(s.node))
+            writer.columns[s.node] = name
+        if len(set(texts)) > 1:
+            column = Column(table.column("Index", texts), 0, values=tuple(values))
+            s.offset = _apart(s.offset, (program, table.var))[1] + Expr(((column, 1),))
+    return table

@@ -205,13 +205,15 @@ def _quick(shipped):
     units are compiled as the one that they are as well, of which no kernel is kept. Nor does it start before there is a
     text: the other processor is busy with other tests."""
     from hybridgpu.backends.cpu.toolchain import Toolchain
-    from hybridgpu.compiler.program import END_OF_KERNEL, END_OF_UNIT
+    from hybridgpu.compiler.program import Unit
 
     class Quick(Toolchain):
-        def compile(self, source, numeric, store, waiting=()):
-            if source.count(END_OF_UNIT) <= 2:
-                source = END_OF_KERNEL + source.replace(END_OF_UNIT, "\n").replace(END_OF_KERNEL, "\n")
-            return super().compile(_WISHES.sub("", source), numeric, store, waiting)
+        def compile(self, units, numeric, store, waiting=()):
+            units = [Unit(_WISHES.sub("", u.head), u.kernels, u.entries, u.entry_count) for u in units]
+            if len(units) <= 3:
+                kernels = [kernel for u in units for kernel in (("", u.head), *u.kernels)]
+                units = [Unit("", kernels, "".join(u.entries for u in units), entry_count=2)]
+            return super().compile(units, numeric, store, waiting)
 
     changed = {"flags": tuple("-O0" if f == "-O3" else f for f in shipped.flags), "waits": False}
     return Quick(**{f.name: getattr(shipped, f.name) for f in fields(shipped)} | changed)

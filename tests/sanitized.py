@@ -104,9 +104,11 @@ extern "C" __attribute__((visibility("default"))) float sum(const float* x, long
 
 def _faults_are_found(backend) -> bool:
     """Whether a child that reads one element too many ends, and one that does not lives."""
+    from hybridgpu.compiler.program import Unit
+
     with tempfile.TemporaryDirectory(prefix="sanitized-") as folder:
         file = Path(folder, "fault.so")
-        file.write_bytes(backend.toolchain.compile(_FAULT, "strict", backend.store).library)
+        file.write_bytes(backend.toolchain.compile([Unit(entries=_FAULT)], "strict", backend.store).library)
         add = ctypes.CDLL(str(file)).sum
     x = _aligned_bytes(40)
     ended = []

@@ -8,7 +8,7 @@ made it.
 from __future__ import annotations
 
 import marshal
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import fields, replace
 from typing import Any, NamedTuple
 
@@ -24,8 +24,9 @@ __all__ = [
     "PassRecord",
     "Program",
     "Refusal",
+    "Unit",
     "kernel_head",
-    "kernel_name",
+    "source_of",
 ]
 
 _MAX_POINTERS = 48  #: pointers that an entry takes one by one: to pass an array of more takes a foreign call less time
@@ -33,7 +34,7 @@ END_OF_KERNEL = (
     "\v\n"  #: behind the head of a unit and each of its kernels, before its entries, if any; a blank, likewise
 )
 END_OF_UNIT = "\f\n"  #: between translation units; a blank of C++, so that the whole text is a unit as well
-VERSION = 9  #: of the stored form; part of every program's key
+VERSION = 10  #: of the stored form; part of every program's key
 
 
 def kernel_head(text: str) -> str:
@@ -41,9 +42,31 @@ def kernel_head(text: str) -> str:
     return next((line.removesuffix(" {") for line in text.splitlines() if line.startswith("HG_KERNEL ")), "")
 
 
-def kernel_name(text: str) -> str:
-    """The name of that function."""
-    return kernel_head(text).removeprefix("HG_KERNEL ").partition("(")[0]
+@dataclass
+class Unit:
+    """A translation unit of the CPU.
+
+    Attributes:
+        head: its text before the kernels.
+        kernels: (name, text) of each; what is no kernel, but functions of a library, has no name.
+        entries: the text behind them: entry functions, if it has any.
+        entry_count: how many.
+    """
+
+    head: str = ""
+    kernels: list[tuple[str, str]] = field(default_factory=list)
+    entries: str = ""
+    entry_count: int = 0
+
+    @property
+    def text(self) -> str:
+        """All of its text."""
+        return END_OF_KERNEL.join((self.head, *(text for _, text in self.kernels), self.entries))
+
+
+def source_of(units: Iterable[Unit]) -> str:
+    """The text of translation units, which is one as well."""
+    return END_OF_UNIT.join(u.text for u in units)
 
 
 @dataclass
@@ -182,7 +205,7 @@ class Program:
         arena_bytes: size of the memory for intermediate results.
         peak_live_bytes: live bytes at the fullest step, which no placement can do without: an operand that a
             kernel may write over counts once, what lies in results' memory not at all.
-        source: CPU: the translation units (codegen/cpu_units.py); CUDA: empty (kernels are compiled from their texts).
+        units: CPU: the translation units (codegen/cpu_units.py); CUDA: none (kernels are compiled from their texts).
         segments: CPU: for each run of consecutive kernels, (first step, last step + 1).
         runtime_values: CPU: (what it is, value) of the numbers that a call reads from memory.
         refusals: why neighbours are not in one kernel.
@@ -209,7 +232,7 @@ class Program:
     steps: list[KernelStep | LibraryStep]
     arena_bytes: int
     peak_live_bytes: int = 0
-    source: str = ""
+    units: list[Unit] = field(default_factory=list)
     segments: list[tuple[int, int]] = field(default_factory=list)
     runtime_values: list[tuple[str, int]] = field(default_factory=list)
     refusals: list[Refusal] = field(default_factory=list)
@@ -223,6 +246,11 @@ class Program:
     input_output_aliases: list[tuple[int, int]] = field(default_factory=list)
     tf32: bool = False
     passes: list[PassRecord] = field(default_factory=list)
+
+    @property
+    def source(self) -> str:
+        """CPU: the text of all units."""
+        return source_of(self.units)
 
     @property
     def has_chunks(self) -> bool:
@@ -316,7 +344,7 @@ _NAMING: dict[type, tuple[str, ...]] = {
     LibraryStep: ("operator", "body", "note", "concat"),
     Program: ("name", "kernels", "steps", "refusals", "graph", "prelude", "folded_values", "launch_fusion_notes"),
 }
-_STORED = (Buffer, KernelInfo, KernelStep, LibraryStep, PassRecord, Program)
+_STORED = (Buffer, KernelInfo, KernelStep, LibraryStep, PassRecord, Program, Unit)
 _FIELDS = {cls: [f.name for f in fields(cls) if f.compare] for cls in _STORED}
 
 
@@ -348,7 +376,7 @@ def _program(data: Any) -> Program:
     values = list(data)
     if len(values) != len(_FIELDS[Program]):
         raise ValueError("no program")
-    for name, cls in (("buffers", Buffer), ("kernels", KernelInfo), ("passes", PassRecord)):
+    for name, cls in (("buffers", Buffer), ("kernels", KernelInfo), ("units", Unit), ("passes", PassRecord)):
         values[_FIELD_POSITIONS[name]] = [cls(*x) for x in values[_FIELD_POSITIONS[name]]]
     values[_FIELD_POSITIONS["steps"]] = [
         _library_step(x) if host else KernelStep(*x) for host, *x in values[_FIELD_POSITIONS["steps"]]

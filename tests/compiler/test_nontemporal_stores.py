@@ -201,7 +201,11 @@ SHAPES = {
 
 def streaming(program):
     """``program`` as it is with arrays larger than the caches."""
-    program.source = program.source.replace("hg::exceeds_caches(", "hg::exceeds_caches((Index)1 << 40 | ")
+    for unit in program.units:
+        unit.kernels = [
+            (name, text.replace("hg::exceeds_caches(", "hg::exceeds_caches((Index)1 << 40 | "))
+            for name, text in unit.kernels
+        ]
     return program
 
 

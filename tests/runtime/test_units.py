@@ -20,7 +20,7 @@ from hybridgpu.compiler.codegen import cpu_units as codegen
 from hybridgpu.compiler.ir import tensor_type
 from hybridgpu.compiler.pipeline import compile_graph
 from hybridgpu.compiler.primitives import TABLE, builder
-from hybridgpu.compiler.program import END_OF_KERNEL, END_OF_UNIT
+from hybridgpu.compiler.program import Unit
 from hybridgpu.compiler.target import CPU
 from hybridgpu.core.dtypes import f16, f32
 
@@ -32,9 +32,13 @@ extern "C" __attribute__((visibility("default"))) int run0() {{ return {a}() * 1
 LINKS = pytest.mark.unsanitized("what is compiled there calls a library, so that every link without them is in vain")
 
 
-def source(a, b):
-    units = [END_OF_KERNEL.join(["", PLAIN.format(name=f"f{v}", value=v), ""]) for v in (a, b)]
-    return END_OF_UNIT.join([*units, ENTRY.format(a=f"f{a}", b=f"f{b}")])
+def plain(value):
+    """A kernel that returns its number."""
+    return f"f{value}", PLAIN.format(name=f"f{value}", value=value)
+
+
+def source(a, b, more=""):
+    return [*(Unit(kernels=[plain(v)]) for v in (a, b)), Unit(entries=ENTRY.format(a=f"f{a}", b=f"f{b}") + more)]
 
 
 @pytest.fixture
@@ -48,10 +52,10 @@ def made(tmp_path, monkeypatch):
     monkeypatch.setattr(module, "_run", lambda command, text, *_: runs.append(text) or run(command, text))
     monkeypatch.setattr(module, "cpu_count", lambda: 2)
 
-    def call(text, numeric="strict"):
+    def call(units, numeric="strict"):
         before = len(runs)
         file = tmp_path / f"{len(runs)}.so"
-        file.write_bytes(toolchain.compile(text, numeric, store).library)
+        file.write_bytes(toolchain.compile(units, numeric, store).library)
         return ctypes.CDLL(str(file)).run0(), len(runs) - before
 
     return call, store
@@ -68,13 +72,12 @@ def test_units_that_were_compiled_for_another_program_are_not_compiled_again(mad
 
 def of_kernels(*units, head="// head\n"):
     """A program of units of kernels, which return their numbers, and an entry that puts all of these together."""
-    texts = [END_OF_KERNEL.join([head, *(PLAIN.format(name=f"f{v}", value=v) for v in values), ""]) for values in units]
+    found = [Unit(head, list(map(plain, values))) for values in units]
     names = [f"f{v}" for values in units for v in values]
     declared = "".join(f'extern "C" int {n}(); ' for n in names)
     total = "0" + "".join(f" + {n}()" for n in names)
-    return END_OF_UNIT.join(
-        [*texts, f'{declared}extern "C" __attribute__((visibility("default"))) int run0() {{ return {total}; }}\n']
-    )
+    entry = f'{declared}extern "C" __attribute__((visibility("default"))) int run0() {{ return {total}; }}\n'
+    return [*found, Unit(entries=entry)]
 
 
 @LINKS
@@ -95,13 +98,13 @@ def test_a_kernel_that_some_unit_has_under_another_name_is_not_compiled_again(ma
     call, store = made
 
     def source(names):
-        texts = [
-            f'#define HG_KERNEL extern "C" int\nHG_KERNEL {n}(int a) {{\n  return a + {v};\n}}\n' for n, v in names
+        kernels = [
+            (n, f'#define HG_KERNEL extern "C" int\nHG_KERNEL {n}(int a) {{\n  return a + {v};\n}}\n') for n, v in names
         ]
         declared = "".join(f'extern "C" int {n}(int); ' for n, _ in names)
         calls = " + ".join(f"{n}({10 * k})" for k, (n, _) in enumerate(names, 1))
         entry = f'{declared}extern "C" __attribute__((visibility("default"))) int run0() {{ return {calls}; }}\n'
-        return END_OF_UNIT.join([END_OF_KERNEL.join(["// head\n", *texts, ""]), entry])
+        return [Unit("// head\n", kernels), Unit(entries=entry)]
 
     assert call(source([("add_1", 1), ("add_2", 2)])) == (33, 3)
     assert call(source([("backward_add_2", 2), ("add_1", 1)])) == (33, 2), "the entries and the link"
@@ -130,10 +133,10 @@ def test_kernels_beside_entries_are_not_compiled_again(made):
     call, _ = made
 
     def source(*values, more=""):
-        kernels = [f"HG_KERNEL f{v}(int a) {{\n  return a * {v};\n}}\n" for v in values]
+        kernels = [(f"f{v}", f"HG_KERNEL f{v}(int a) {{\n  return a * {v};\n}}\n") for v in values]
         calls = " + ".join(f"f{v}(1)" for v in values)
         entry = f'extern "C" __attribute__((visibility("default"))) int run0() {{ return {calls}{more}; }}\n'
-        return END_OF_KERNEL.join(['#define HG_KERNEL extern "C" int\n', *kernels, entry])
+        return [Unit('#define HG_KERNEL extern "C" int\n', kernels, entry, 1)]
 
     assert call(source(1, 20)) == (21, 2)
     assert call(source(20, 300)) == (320, 2)
@@ -144,15 +147,13 @@ def test_kernels_beside_entries_are_not_compiled_again(made):
 def test_no_program_has_the_second_entry_of_another(made):
     """… which calls kernels that it lacks."""
     call, _ = made
-    head, kernel = '#define HG_KERNEL extern "C" int\n', "HG_KERNEL f{0}(int a) {{\n  return a * {0};\n}}\n"
+    head = '#define HG_KERNEL extern "C" int\n'
+    one, twenty = ((f"f{v}", f"HG_KERNEL f{v}(int a) {{\n  return a * {v};\n}}\n") for v in (1, 20))
     entry = 'extern "C" __attribute__((visibility("default"))) int run{}() {{ return {}; }}\n'
-    first = END_OF_KERNEL.join([head, kernel.format(1), ""])
     entries = "HG_KERNEL f1(int a);\n" + entry.format(0, "f20(1)") + entry.format(1, "f1(1)")
-    assert call(END_OF_UNIT.join([first, END_OF_KERNEL.join([head, kernel.format(20), entries])])) == (20, 3)
-    assert call(END_OF_KERNEL.join([head, kernel.format(20), entry.format(0, "f20(2)")])) == (40, 2)
-    assert call(END_OF_KERNEL.join([head, kernel.format(20), entry.format(0, "f20(3)")])) == (60, 2), (
-        "… and this is kept"
-    )
+    assert call([Unit(head, [one]), Unit(head, [twenty], entries, 2)]) == (20, 3)
+    assert call([Unit(head, [twenty], entry.format(0, "f20(2)"), 1)]) == (40, 2)
+    assert call([Unit(head, [twenty], entry.format(0, "f20(3)"), 1)]) == (60, 2), "… and this is kept"
 
 
 @LINKS
@@ -176,7 +177,7 @@ def test_a_damaged_unit_is_compiled_again(made):
 def test_nothing_is_kept_of_a_program_that_a_compiler_refuses(made):
     call, store = made
     with pytest.raises(CompileError):
-        call(source(2, 3) + "error")
+        call(source(2, 3, "error"))
     assert not list(store.folder.glob("*/*.o"))
 
 
@@ -206,7 +207,7 @@ def test_a_kernel_is_in_the_same_unit_whatever_the_order():
     programs = [compile_graph(maxima(order), CPU) for order in (range(1, 31), range(30, 0, -1))]
     kernels = programs[0].kernels
     assert len(kernels) == 30
-    (*one, _), (*other, _) = (p.source.split(END_OF_UNIT) for p in programs)
+    (*one, _), (*other, _) = (p.units for p in programs)
     assert len(one) > 2 and one == other
     fewer = codegen._assign_to_units(kernels[1:])
     assert sum(unit in fewer for unit in codegen._assign_to_units(kernels)) == len(one) - 1
@@ -236,7 +237,7 @@ def test_functions_of_products_are_compiled_once(made, monkeypatch, rows):
         program = compile_graph(products(*widths, rows=rows), CPU)
         assert all(k.library for k in program.kernels)
         texts.clear()
-        toolchain.compile(program.source, "strict", store)
+        toolchain.compile(program.units, "strict", store)
         defined.append(sum("(template, float)" in text for text in texts))
     assert defined == [1, 0, 0]
 
@@ -257,7 +258,7 @@ def layers(count, width=128):
 
 def units_of(graph):
     program = compile_graph(graph, CPU)
-    return program, program.source.split(END_OF_UNIT)
+    return program, [u.text for u in program.units]
 
 
 def test_few_kernels_are_two_units_of_about_as_many():
@@ -375,7 +376,7 @@ def test_what_fails_in_another_thread_is_told_to_the_caller(made, monkeypatch, e
 
     monkeypatch.setattr(module, "_run", failing)
     with pytest.raises(raised, match=str(error).partition("] ")[2] or str(error)):
-        call(END_OF_UNIT.join(TWO))
+        call([Unit(entries=text) for text in TWO])
 
 
 def test_a_compiler_that_has_gone_is_said(made, tmp_path):
@@ -383,7 +384,7 @@ def test_a_compiler_that_has_gone_is_said(made, tmp_path):
     _, store = made
     gone = replace(find_toolchain(store), command=(str(tmp_path / "c++"),), linker="")
     with pytest.raises(NotBuiltError, match=r"c\+\+ has gone since it was found$") as caught:
-        gone.compile(TWO[0], "strict", store)
+        gone.compile([Unit(entries=TWO[0])], "strict", store)
     assert "HYBRIDGPU_CXX" in caught.value.advice
 
 
@@ -395,11 +396,11 @@ def test_units_with_different_headers_are_one_unit_as_well(made, tmp_path, monke
     inputs = [b.input(tensor_type((3, 100 + n), dtype)) for n, dtype in enumerate((f32, f16, f32, f16))]
     results = [b.reduce("sum", b.exp(x) if x.dtype is f32 else multiplied(x, 2), (1,)) for x in inputs]
     program = compile_graph(b.finish(results, "mixed"), CPU.with_numeric(numeric))
-    one, other = program.source.split(END_OF_UNIT)
+    one, other = (u.text for u in program.units)
     assert ("half.h" in one) is not ("half.h" in other)
     monkeypatch.setattr(module, "cpu_count", lambda: 1)
     file = tmp_path / "whole.so"
-    file.write_bytes(find_toolchain(store).compile(program.source, numeric, store).library)
+    file.write_bytes(find_toolchain(store).compile(program.units, numeric, store).library)
     assert ctypes.CDLL(str(file)).run0
 
 
@@ -410,5 +411,6 @@ def test_libraries_are_looked_into_where_something_of_them_is_called(made):
 extern "C" __attribute__((visibility("default"))) int run0() { volatile double x = 27; return (int)(cbrt(x) + 0.5); }
 """
     runs = 3 if "-nostdlib" in find_toolchain(made[1]).flags else 2
-    assert call(text) == (3, runs)
-    assert call(TWO[0].replace("f2", "run0").replace("int", '__attribute__((visibility("default"))) int')) == (2, 2)
+    assert call([Unit(entries=text)]) == (3, runs)
+    text = TWO[0].replace("f2", "run0").replace("int", '__attribute__((visibility("default"))) int')
+    assert call([Unit(entries=text)]) == (2, 2)

@@ -30,7 +30,7 @@ from hybridgpu.backends.cpu.compile import CompileError
 from hybridgpu.backends.cpu.prestarted_compiler import PrestartedCompiler
 from hybridgpu.backends.cpu.toolchain import FLAGS, Toolchain
 from hybridgpu.cache.disk_cache import Store
-from hybridgpu.compiler.program import END_OF_KERNEL, END_OF_UNIT
+from hybridgpu.compiler.program import Unit
 from hybridgpu.gluon import nn
 from hybridgpu.runtime import compilation
 
@@ -58,10 +58,10 @@ def toolchain(compiler, store, monkeypatch):
     return found
 
 
-def run(toolchain, text, store, tmp_path, numeric="strict"):
+def run(toolchain, texts, store, tmp_path, numeric="strict"):
     with toolchain.start(numeric) as waiting:
         assert [type(w) for w in waiting] == [PrestartedCompiler] * 2
-        code = toolchain.compile(text, numeric, store, waiting).library
+        code = toolchain.compile([Unit(entries=t) for t in texts], numeric, store, waiting).library
     assert not any(w.object.parent.exists() for w in waiting)
     file = tmp_path / f"{time.monotonic_ns()}.so"
     file.write_bytes(code)
@@ -69,9 +69,9 @@ def run(toolchain, text, store, tmp_path, numeric="strict"):
 
 
 @pytest.mark.parametrize("numeric", ["strict", "fast"])
-@pytest.mark.parametrize(("text", "result"), [(ONE, 7), (END_OF_UNIT.join(TWO), 9)], ids=["one unit", "two"])
-def test_the_text_may_come_later(toolchain, store, tmp_path, text, result, numeric):
-    assert run(toolchain, text, store, tmp_path, numeric) == result
+@pytest.mark.parametrize(("texts", "result"), [([ONE], 7), (TWO, 9)], ids=["one unit", "two"])
+def test_the_text_may_come_later(toolchain, store, tmp_path, texts, result, numeric):
+    assert run(toolchain, texts, store, tmp_path, numeric) == result
 
 
 def test_the_code_is_that_of_a_compiler_that_had_its_text_at_once(toolchain, tmp_path, store):
@@ -86,16 +86,16 @@ def test_the_code_is_that_of_a_compiler_that_had_its_text_at_once(toolchain, tmp
 
     for text in (ONE, TWO[0].replace("HG_KERNEL", "HG_EXPORT void")):
         file = tmp_path / "plain.so"
-        file.write_bytes(toolchain.compile(text + "\n", "strict", store).library)
+        file.write_bytes(toolchain.compile([Unit(entries=text)], "strict", store).library)
         with toolchain.start("strict") as waiting:
             other = tmp_path / "waited.so"
-            other.write_bytes(toolchain.compile(text + "\n", "strict", store, waiting).library)
+            other.write_bytes(toolchain.compile([Unit(entries=text)], "strict", store, waiting).library)
         assert instructions(file) == instructions(other) != ""
 
 
 def test_what_a_compiler_refuses_is_told(toolchain, store):
     with toolchain.start("strict") as waiting, pytest.raises(CompileError, match="no_such_name"):
-        toolchain.compile(ONE + "int x = no_such_name;\n", "strict", store, waiting)
+        toolchain.compile([Unit(entries=ONE + "int x = no_such_name;\n")], "strict", store, waiting)
     assert not any(w.object.parent.exists() for w in waiting)
 
 
@@ -257,7 +257,7 @@ def test_where_no_other_process_can_be_started_one_waits(toolchain, store, tmp_p
     monkeypatch.setattr(module_of_waiting, "start", start)
     with toolchain.start("strict") as waiting:
         assert [w._process for w in waiting] == started
-        code = toolchain.compile(END_OF_UNIT.join(TWO), "strict", store, waiting).library
+        code = toolchain.compile([Unit(entries=t) for t in TWO], "strict", store, waiting).library
     (tmp_path / "made.so").write_bytes(code)
     assert ctypes.CDLL(str(tmp_path / "made.so")).run0() == 9
 
@@ -397,7 +397,7 @@ def test_compilers_that_cannot_do_all(toolchain, tmp_path, store, text, waits, d
     assert (found.waits, bool(found.linker), found.flags) == (waits, direct, toolchain.flags)
     with found.start("strict") as waiting:
         assert bool(waiting) is waits
-        code = found.compile(ONE, "strict", store, waiting).library
+        code = found.compile([Unit(entries=ONE)], "strict", store, waiting).library
     file = tmp_path / "made.so"
     file.write_bytes(code)
     assert ctypes.CDLL(str(file)).run0() == 7
@@ -414,13 +414,13 @@ def test_units_are_kept_whole_where_the_linker_takes_no_parts(toolchain, tmp_pat
     found = module._find(((script(tmp_path, f'set -- -B{tmp_path} "$@"'),),), store)
     module._find.cache_clear()
     assert toolchain.part_options and not found.part_options and toolchain.key != found.key
-    kernels = [f'extern "C" int f{n}() {{ return {n}; }}\n' for n in range(4)]
+    kernels = [(f"f{n}", f'extern "C" int f{n}() {{ return {n}; }}\n') for n in range(4)]
     entry = 'extern "C" int f1(); extern "C" int f2(); HG_EXPORT int run0() { return 10 * f1() + f2(); }\n'
     for order in ([0, 1, 2, 3], [0, 2, 1, 3]):
-        units = [END_OF_KERNEL.join(["", *(kernels[k] for k in half), ""]) for half in (order[:2], order[2:])]
+        units = [Unit(kernels=[kernels[k] for k in half]) for half in (order[:2], order[2:])]
         file = tmp_path / f"{order[1]}.so"
-        source = END_OF_UNIT.join([*units, f'#include "cpu.h"\n{entry}'])
-        file.write_bytes(found.compile(source, "strict", store).library)
+        units.append(Unit('#include "cpu.h"\n', entries=entry))
+        file.write_bytes(found.compile(units, "strict", store).library)
         assert ctypes.CDLL(str(file)).run0() == 12
 
 
@@ -435,7 +435,7 @@ def test_a_linker_that_has_gone_is_done_without(toolchain, store, tmp_path, link
     if not os.path.exists(linker) and linker == "/bin/false":
         pytest.skip("no such command")
     other = Toolchain(toolchain.command, toolchain.identity, toolchain.flags, True, linker)
-    assert run(other, ONE, store, tmp_path) == 7
+    assert run(other, [ONE], store, tmp_path) == 7
 
 
 @pytest.mark.parametrize("name", ["memcpy", "memmove", "memset"])
@@ -450,7 +450,7 @@ def test_the_c_library_is_there_unlinked(toolchain, store, tmp_path, monkeypatch
 HG_KERNEL f(char* y, const char* x, unsigned long n) {{ __builtin_{name}(y, {second}, n); }}
 HG_EXPORT int run0() {{ char y[64] = {{}}; char x[64] = {{9, 9}}; volatile unsigned long n = 2; f(y, x, n); return y[1]; }}
 """
-    assert run(toolchain, text, store, tmp_path) == 9
+    assert run(toolchain, [text], store, tmp_path) == 9
     assert len(commands) == 1 and commands[0][0] == toolchain.linker
 
 
@@ -486,18 +486,18 @@ def test_a_script_that_starts_another_compiler_by_now(toolchain, tmp_path, store
     other = tmp_path / "other"
     file = script(tmp_path, f'if [ -e {other} ]; then case "$*" in *-fno-ivopts*) exit 1;; esac; fi')
     before = module._find(((file,),), store)
-    assert before.compile(ONE, "strict", store)
+    assert before.compile([Unit(entries=ONE)], "strict", store)
     other.touch()
     for _ in range(2):
         with pytest.raises(NotBuiltError, match="takes other flags than when it was found"):
-            before.compile(ONE, "strict", store)
+            before.compile([Unit(entries=ONE)], "strict", store)
     module._find.cache_clear()
     after = module._find(((file,),), store)
     module._find.cache_clear()
     assert before.flags == FLAGS and set(FLAGS) - set(after.flags) == {"-fno-ivopts"}
-    assert after.compile(ONE, "strict", store)
+    assert after.compile([Unit(entries=ONE)], "strict", store)
     with pytest.raises(CompileError):
-        toolchain.compile("no C++", "strict", store)
+        toolchain.compile([Unit(entries="no C++")], "strict", store)
 
 
 def test_a_container_that_is_started_again_asks_no_compiler(toolchain, store, monkeypatch):

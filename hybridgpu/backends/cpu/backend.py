@@ -11,7 +11,6 @@ import ctypes
 import errno
 import hashlib
 import os
-import re
 import time
 import weakref
 from array import array as c_array
@@ -27,7 +26,7 @@ import numpy as np
 from ...cache.disk_cache import Store, default_store
 from ...cache.package_files import kernels_hash
 from ...compiler.ir.types import tensor_type
-from ...compiler.program import END_OF_UNIT, LibraryStep, Program
+from ...compiler.program import LibraryStep, Program
 from ...compiler.target import CPU, Target
 from ...core.dtypes import from_short
 from ...core.fork_safe_lock import Lock
@@ -51,7 +50,6 @@ __all__ = ["CpuBackend", "CpuProgram", "address_of"]
 _NUMBER, _POINTER = "q", "Q" if ctypes.sizeof(ctypes.c_void_p) == 8 else "I"
 _KEEP_GIL_BELOW = 50_000  # bytes moved: a call so short is over before another thread could start
 
-_DEFINED = re.compile(r"^HG_KERNEL (\w+)\(.*\{$", re.MULTILINE)  #: the name of a kernel that a unit contains
 _KEPT_ARENAS = 256 << 20  # bytes that wait for the next call of their program
 
 
@@ -281,10 +279,9 @@ class CpuBackend:
             if library is None:
                 pool = self._pool.preparing() if program.has_chunks else nullcontext()
                 with pool, self._compiling(program.prelude) as prelude:
-                    made = self.toolchain.compile(program.source, program.numeric, self.store, prestarted)
-                kernels = tuple(name for unit in made.units for name in _DEFINED.findall(unit))
+                    made = self.toolchain.compile(program.units, program.numeric, self.store, prestarted)
                 of_prelude = (0, ()) if prelude is None else prelude.result()
-                compiled, kernels = 1 + of_prelude[0], kernels + of_prelude[1]
+                compiled, kernels = 1 + of_prelude[0], made.kernels + of_prelude[1]
                 library = self._kept_and_opened(key, made.library)
             self._loaded[key] = library
         return library, (compiled, kernels)
@@ -322,7 +319,7 @@ class CpuBackend:
     def load(self, program: Program, prewarmed: Sequence[PrestartedCompiler] = ()) -> CpuProgram:
         loaded = self._load(program, prewarmed)
         if program.segments and program is not self._prelude:  # which was compiled beside its program
-            self._units_last = program.source.count(END_OF_UNIT) + 1 if loaded.info.compiled else 0
+            self._units_last = len(program.units) if loaded.info.compiled else 0
             self._prelude = program.prelude
         return loaded
 

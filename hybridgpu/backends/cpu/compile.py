@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...cache.disk_cache import Store
 from ...cache.package_files import kernels_folder
-from ...compiler.program import END_OF_UNIT
+from ...compiler.program import Unit, source_of
 from ...core.temp_dirs import scratch
 from ..base import NotBuiltError, this_thread
 from .kernel_objects import KernelObjects, UnitPlan
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from .prestarted_compiler import PrestartedCompiler
     from .toolchain import Toolchain
 
-__all__ = ["CompileError", "Compiled", "compile_source", "cpu_count", "probe", "start"]
+__all__ = ["CompileError", "Compiled", "compile_units", "cpu_count", "probe", "start"]
 
 
 class CompileError(RuntimeError):
@@ -49,11 +49,11 @@ class Compiled(NamedTuple):
 
     Attributes:
         library: the shared library, as bytes of its file.
-        units: the texts that were compiled for it: the rest was linked from what is kept.
+        kernels: the names of those that were compiled for it: the rest was linked from what is kept.
     """
 
     library: bytes
-    units: tuple[str, ...]
+    kernels: tuple[str, ...]
 
 
 _LIBRARY = "unit.so"  #: a file's name
@@ -64,7 +64,7 @@ _AS_PAGES = ("-z", "noseparate-code")
 
 
 def start(toolchain: Toolchain, numeric: str, units: int) -> AbstractContextManager[Sequence[PrestartedCompiler]]:
-    """As many compilers as ``units`` can use that are ready when a text for :func:`compile_source` is there; none where they
+    """As many compilers as ``units`` can use that are ready when a text for :func:`compile_units` is there; none where they
     would only take time."""
     count = min(units, cpu_count() - this_thread.background) if cpu_count() > 1 else 0
     if not toolchain.waits or not count:
@@ -74,10 +74,14 @@ def start(toolchain: Toolchain, numeric: str, units: int) -> AbstractContextMana
     return start_many(count, [*toolchain.command, *toolchain.mode_flags(numeric), "-c", *_from_start()])
 
 
-def compile_source(
-    toolchain: Toolchain, source: str, numeric: str, store: Store, prestarted: Sequence[PrestartedCompiler] = ()
+def compile_units(
+    toolchain: Toolchain,
+    units: Sequence[Unit],
+    numeric: str,
+    store: Store,
+    prestarted: Sequence[PrestartedCompiler] = (),
 ) -> Compiled:
-    """The shared library of ``source``, whose units are compiled side by side.
+    """The shared library of some units, which are compiled side by side.
 
     ``store`` keeps the machine code: another order of the same kernels, or some other kernels among them, do not compile all
     again (see kernel_objects.py).
@@ -89,7 +93,7 @@ def compile_source(
         CompileError: with the text and the compiler's message.
         NotBuiltError: there is no room for temporary files, or the compiler has gone.
     """
-    kept, units = KernelObjects(toolchain, numeric, store), source.split(END_OF_UNIT)
+    kept = KernelObjects(toolchain, numeric, store)
     try:
         with scratch() as folder:
             plans = [kept.plan(unit) for unit in units]
@@ -98,7 +102,8 @@ def compile_source(
                 plans = [kept.plan(unit, anew=True) for unit in units]
                 failed = _build(toolchain, numeric, kept, plans, folder, ())
             if failed is None:
-                return Compiled((folder / _LIBRARY).read_bytes(), tuple(plan.text for plan in plans if plan.text))
+                kernels = tuple(name for plan in plans for name in plan.kernels.values() if name)
+                return Compiled((folder / _LIBRARY).read_bytes(), kernels)
             problem = _no_room(folder)
     except OSError as e:
         if shutil.which(toolchain.command[0]) is None:
@@ -112,7 +117,7 @@ def compile_source(
     if problem:
         raise NotBuiltError(f"the C++ compiler has no place to work in: {folder.parent}: {problem}")
     errors = failed.stderr.strip() or f"it ended with code {failed.returncode} and said nothing; was memory short?"
-    raise CompileError(" ".join(toolchain.command), source, errors)
+    raise CompileError(" ".join(toolchain.command), source_of(units), errors)
 
 
 def _build(

@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from ...cache.disk_cache import Store
-from ...compiler.program import END_OF_KERNEL, kernel_head, kernel_name
+from ...compiler.program import Unit, kernel_head
 
 if TYPE_CHECKING:
     from .toolchain import Toolchain
@@ -21,23 +21,22 @@ if TYPE_CHECKING:
 __all__ = ["KernelObjects", "UnitPlan"]
 
 
-_SECOND_ENTRY = " run1("  #: in the text of entries of which there are several
-
-
 class UnitPlan(NamedTuple):
     """How a unit's machine code is come by.
 
     Attributes:
         text: what is to be compiled, '' if nothing is.
-        kernels: those in it, by the keys under which it is kept where they are.
+        kernels: the names of those in it, by the keys under which it is kept where they are.
         objects: what is kept of the other ones, by key.
         aliases: names of kernels that the objects have under others, and those.
+        may_keep: whether other programs may have what is compiled.
     """
 
     text: str
     kernels: dict[str, str]
     objects: dict[str, bytes]
     aliases: dict[str, str]
+    may_keep: bool = False
 
 
 class KernelObjects:
@@ -46,39 +45,36 @@ class KernelObjects:
     def __init__(self, toolchain: Toolchain, numeric: str, store: Store) -> None:
         self._toolchain, self._numeric, self._store = toolchain, numeric, store
 
-    def plan(self, unit: str, anew: bool = False) -> UnitPlan:
+    def plan(self, unit: Unit, anew: bool = False) -> UnitPlan:
         """What is kept of a unit, and what is left to compile: entries in any case, where they call what is kept.
+
+        Nothing is left of an entry in what is kept where a program has its own; a second one would be linked into programs
+        that have none, with calls of kernels that they lack.
 
         Args:
             anew: all is left.
         """
-        if END_OF_KERNEL not in unit:
-            return UnitPlan(unit, {}, {}, {})
-        head, *kernels, entries = unit.split(END_OF_KERNEL)
-        whole = None if entries or anew else self._store.get("o", self._key(unit))
+        if not unit.kernels:
+            return UnitPlan(unit.text, {}, {}, {})
+        whole = None if unit.entries or anew else self._store.get("o", self._key(unit.text))
         if whole:  # (to a linker an empty file is one that says nothing)
-            return UnitPlan("", {}, {self._key(unit): whole}, {})
-        text, missing = [head], dict[str, str]()
+            return UnitPlan("", {}, {self._key(unit.text): whole}, {})
+        left, missing = Unit(unit.head, entries=unit.entries), dict[str, str]()
         objects: dict[str, bytes] = {}
         aliases: dict[str, str] = {}
-        for kernel in kernels:
-            name = kernel_name(kernel)
-            key = self._kernel_key(head, kernel, name)
+        for name, text in unit.kernels:
+            key = self._kernel_key(unit.head, text, name)
             if anew or not self._found(key, name, objects, aliases):
-                text.append(kernel)
+                left.kernels.append((name, text))
                 missing[key] = name
-            elif entries:
-                text.append(f"{kernel_head(kernel)};\n")
-        compiled = END_OF_KERNEL.join([*text, entries]) if missing or entries else ""
-        return UnitPlan(compiled, missing, objects, aliases)
+            elif unit.entries:
+                left.kernels.append((name, f"{kernel_head(text)};\n"))
+        text = left.text if missing or unit.entries else ""
+        return UnitPlan(text, missing, objects, aliases, may_keep=unit.entry_count < 2)
 
     def keep(self, plan: UnitPlan, code: bytes) -> None:
-        """Keep what was compiled of a plan's text.
-
-        Nothing is left of the entry in it where a program has its own; a second one would be linked into programs that have
-        none, with calls of kernels that they lack.
-        """
-        if not plan.kernels or _SECOND_ENTRY in plan.text:
+        """Keep what was compiled of a plan's text."""
+        if not plan.kernels or not plan.may_keep:
             return
         key = self._key(plan.text)
         self._store.put("o", key, code)

@@ -17,6 +17,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from ...cache.disk_cache import Store
+from ...compiler.program import Unit
 from ...core.fork_safe_lock import Lock
 from ...core.num_threads import get_num_threads, on_change
 from ..worker_thread import ThreadCall
@@ -101,7 +102,7 @@ class ThreadPool:
                 return ctypes.CDLL(str(path))
             except OSError:
                 self._store.forget("so", self._key)
-        return self._keep(self._key, self._toolchain.compile(_SOURCE, "strict", self._store).library)
+        return self._keep(self._key, self._toolchain.compile([Unit(entries=_SOURCE)], "strict", self._store).library)
 
 
 def _tell_number() -> None:

@@ -23,6 +23,7 @@ from ...core.settings import text_of
 from ..base import NotBuiltError
 
 if TYPE_CHECKING:
+    from ...compiler.program import Unit
     from .compile import Compiled
     from .prestarted_compiler import PrestartedCompiler
 
@@ -126,13 +127,13 @@ class Toolchain:
         return start(self, numeric, min(units, MOST_WAITING))
 
     def compile(
-        self, source: str, numeric: str, store: Store, prestarted: Sequence[PrestartedCompiler] = ()
+        self, units: Sequence[Unit], numeric: str, store: Store, prestarted: Sequence[PrestartedCompiler] = ()
     ) -> Compiled:
-        """The shared library of ``source``; see :func:`~hybridgpu.backends.cpu.compile.compile_source`."""
-        from .compile import CompileError, compile_source
+        """The shared library of some units; see :func:`~hybridgpu.backends.cpu.compile.compile_units`."""
+        from .compile import CompileError, compile_units
 
         try:
-            return compile_source(self, source, numeric, store, prestarted)
+            return compile_units(self, units, numeric, store, prestarted)
         except CompileError:
             if self._is_as_noted(store):
                 raise

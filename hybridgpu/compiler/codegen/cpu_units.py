@@ -12,7 +12,7 @@ are tables of steps, which a loop goes through (``kernels/steps_cpu.h``), since 
 kernel's unit follows from its name, so that another program of mostly the same kernels has mostly the same units, and what
 compiles a unit follows from each kernel of it alone. Kernels that share the functions that take longest are in one unit.
 Functions that follow from the type of elements alone (those of products) are a unit of their own: a machine compiles it once.
-A unit's text has END_OF_KERNEL behind its head and each kernel, since kernels are kept one by one (backends/cpu/kernel_objects.py).
+A unit has the name and text of each kernel, since kernels are kept one by one (backends/cpu/kernel_objects.py).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from bisect import bisect_left
 from collections.abc import Sequence
 
 from ...core.dtypes import from_short
-from ..program import END_OF_KERNEL, END_OF_UNIT, Buffer, KernelInfo, KernelStep, Program, kernel_head
+from ..program import Buffer, KernelInfo, KernelStep, Program, Unit, kernel_head
 from ..schedule.cpu.chunks import either
 from .math_headers import required_headers
 from .render import NUMBER, Argument, EntryCall, EntryFields, StepTable, UnitFields, includes, render, without_blanks
@@ -50,7 +50,7 @@ _MIN_SPLIT_COST = 2  #: fiftieths of a second that another run of the compiler t
 
 
 def cpu_source(program: Program) -> None:
-    """Fill in ``source``, ``segments`` and ``table`` of a CPU program."""
+    """Fill in ``units``, ``segments`` and ``runtime_values`` of a CPU program."""
     program.segments = _segments(program)
     tabled = len(program.kernels) > _KERNELS_PER_UNIT
     none = _table_entry(program, "offset", 0) if tabled else -1
@@ -72,8 +72,7 @@ def cpu_source(program: Program) -> None:
         passed = list(dict.fromkeys(_name(b) for b in program.buffers if _is_parameter(program, b)))
         parameters = [f"char* {name}" for name in passed]
 
-    def unit(kernels: Sequence[KernelInfo], declarations: Sequence[str], entries: Sequence[list[EntryCall]]) -> str:
-        texts = [k.text for k in kernels]
+    def unit(kernels: Sequence[KernelInfo], declarations: Sequence[str], entries: Sequence[list[EntryCall]]) -> Unit:
         needed = {h for k in kernels for h in k.headers}
         if any(call.chunk >= 0 for calls in entries for call in calls):
             needed.add(_CHUNKS_HEADER)
@@ -82,9 +81,14 @@ def cpu_source(program: Program) -> None:
             needed.add(_STEPS_HEADER)
         if declarations:
             needed |= {h for k in program.kernels for h in k.headers if h in _TYPE_HEADERS}
-        headers = required_headers(includes([list(needed)]), texts, program.numeric)
+        headers = required_headers(includes([list(needed)]), [k.text for k in kernels], program.numeric)
         own = EntryFields(declarations=declarations, parameters=parameters, entries=entries, table=table)
-        return _unit_text(headers, _options(needed) if texts else _ENTRY_OPTIONS, texts, render(own.template, k=own))
+        return Unit(
+            _head(headers, _options(needed) if kernels else _ENTRY_OPTIONS),
+            [(k.name, without_blanks(k.text)) for k in kernels],
+            render(own.template, k=own),
+            len(entries),
+        )
 
     first, second = _split_in_two(program.kernels)
     units = [_library_unit(*library) for library in dict.fromkeys(k.library for k in program.kernels if k.library)]
@@ -94,18 +98,19 @@ def cpu_source(program: Program) -> None:
     else:
         units += [unit(first, (), ())] if first else []
         units.append(unit(second, [kernel_head(k.text) for k in first], entries))
-    program.source = END_OF_UNIT.join(units)
+    program.units = units
 
 
-def _unit_text(headers: Sequence[str], options: str, kernels: Sequence[str], entries: str) -> str:
-    """A unit: its head, kernels, and entries that call these, if any."""
+def _head(headers: Sequence[str], options: str) -> str:
+    """What a unit begins with."""
     head = UnitFields(headers=headers, options=options)
-    return END_OF_KERNEL.join([render(head.template, k=head), *map(without_blanks, kernels), entries])
+    return render(head.template, k=head)
 
 
-def _library_unit(header: str, definitions: str) -> str:
+def _library_unit(header: str, definitions: str) -> Unit:
     """The unit that defines functions of a header."""
-    return _unit_text([header], _options({header}), [f"namespace hg {{\n{definitions}\n}}  // namespace\n"], "")
+    text = without_blanks(f"namespace hg {{\n{definitions}\n}}  // namespace\n")
+    return Unit(_head([header], _options({header})), [("", text)])
 
 
 def _options(headers: set[str]) -> str:

@@ -245,7 +245,7 @@ class Dumper:
 
     def _write_program(self, program: Program) -> None:
         self.write("passes.txt", "".join(f"{record}\n" for record in program.passes))
-        plan = {k: v for k, v in asdict(program).items() if k not in ("source", "kernels", "graph", "passes")}
+        plan = {k: v for k, v in asdict(program).items() if k not in ("units", "kernels", "graph", "passes")}
         self.write("plan.json", json.dumps(plan, indent=1))
         ending = "cpp" if program.target == "cpu" else "cu"
         if program.source:

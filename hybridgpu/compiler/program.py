@@ -15,8 +15,6 @@ from typing import Any, NamedTuple
 from ..core.dataclass import dataclass, field
 
 __all__ = [
-    "END_OF_KERNEL",
-    "END_OF_UNIT",
     "Buffer",
     "KernelInfo",
     "KernelStep",
@@ -30,10 +28,6 @@ __all__ = [
 ]
 
 _MAX_POINTERS = 48  #: pointers that an entry takes one by one: to pass an array of more takes a foreign call less time
-END_OF_KERNEL = (
-    "\v\n"  #: behind the head of a unit and each of its kernels, before its entries, if any; a blank, likewise
-)
-END_OF_UNIT = "\f\n"  #: between translation units; a blank of C++, so that the whole text is a unit as well
 VERSION = 10  #: of the stored form; part of every program's key
 
 
@@ -61,12 +55,12 @@ class Unit:
     @property
     def text(self) -> str:
         """All of its text."""
-        return END_OF_KERNEL.join((self.head, *(text for _, text in self.kernels), self.entries))
+        return "".join((self.head, *(text for _, text in self.kernels), self.entries))
 
 
 def source_of(units: Iterable[Unit]) -> str:
     """The text of translation units, which is one as well."""
-    return END_OF_UNIT.join(u.text for u in units)
+    return "".join(u.text for u in units)
 
 
 @dataclass

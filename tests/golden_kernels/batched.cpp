@@ -7,7 +7,6 @@
 #endif
 #include "cpu.h"
 #include "matmul_cpu.h"
-
 HG_KERNEL dot_mul_43179930(const float* HG_RESTRICT x0, const float* HG_RESTRICT x1, float* HG_RESTRICT y0, const Index begin, const Index end) {
   for (Index i1 = begin; i1 < end; ++i1) {
     for (Index i0 = 0; i0 < 2; ++i0) {
@@ -20,7 +19,6 @@ HG_KERNEL dot_mul_43179930(const float* HG_RESTRICT x0, const float* HG_RESTRICT
     }
   }
 }
-
 HG_EXPORT void run0(char* arena, const Index* e, char* const* w, char* input0, char* input1, char* output0) {
   dot_mul_43179930((float*)input0, (float*)input1, (float*)output0, 0, e[0]);
 }

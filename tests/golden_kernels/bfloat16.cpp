@@ -17,7 +17,6 @@
 #include "math_cpu_exp.h"
 #include "reduce.h"
 #include "stream_cpu.h"
-
 HG_KERNEL amax_5b71d09e(const hg::bfloat16* HG_RESTRICT x0, hg::bfloat16* HG_RESTRICT y0, const Index begin, const Index end, const Index n_i0) {
   for (Index r0 = begin; r0 < end; ++r0) {
     hg::Lanes<hg::Max<float>, float, 64> a0;
@@ -39,7 +38,6 @@ HG_KERNEL amax_5b71d09e(const hg::bfloat16* HG_RESTRICT x0, hg::bfloat16* HG_RES
     y0[0] = v1;
   }
 }
-
 HG_KERNEL cast_mul_exp_7b7fa262(const hg::bfloat16* HG_RESTRICT x0, const hg::bfloat16* HG_RESTRICT x1, hg::bfloat16* HG_RESTRICT y0, float* HG_RESTRICT y1, hg::bfloat16* HG_RESTRICT y2, const Index begin, const Index end, const Index turns) {
   const bool nontemporal = hg::exceeds_caches(turns * 12) && hg::aligned(y0 + begin) && hg::aligned(y1 + begin) && hg::aligned(y2 + begin);
   for (Index at = begin; at < end - 63; at += 64) {
@@ -85,8 +83,6 @@ HG_KERNEL cast_mul_exp_7b7fa262(const hg::bfloat16* HG_RESTRICT x0, const hg::bf
   }
   if (nontemporal) hg::streaming_fence();
 }
-
-
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC optimize("schedule-insns", "sched-pressure")
 #endif
@@ -94,7 +90,6 @@ HG_KERNEL cast_mul_exp_7b7fa262(const hg::bfloat16* HG_RESTRICT x0, const hg::bf
 #include "half.h"
 #include "reduce.h"
 #include "chunks_cpu.h"
-
 HG_KERNEL sum_copy_f13caa07(const hg::bfloat16* HG_RESTRICT x0, hg::bfloat16* HG_RESTRICT y0, const Index begin, const Index end, const Index n_i0) {
   for (Index r0 = begin; r0 < end; ++r0) {
     hg::Lanes<hg::Sum<float>, float, 64> a0;
@@ -119,7 +114,6 @@ HG_KERNEL sum_copy_f13caa07(const hg::bfloat16* HG_RESTRICT x0, hg::bfloat16* HG
     y0[0] = v1;
   }
 }
-
 HG_KERNEL amax_5b71d09e(const hg::bfloat16* HG_RESTRICT x0, hg::bfloat16* HG_RESTRICT y0, const Index begin, const Index end, const Index n_i0);
 HG_KERNEL cast_mul_exp_7b7fa262(const hg::bfloat16* HG_RESTRICT x0, const hg::bfloat16* HG_RESTRICT x1, hg::bfloat16* HG_RESTRICT y0, float* HG_RESTRICT y1, hg::bfloat16* HG_RESTRICT y2, const Index begin, const Index end, const Index turns);
 HG_EXPORT void run0(char* arena, const Index* e, char* const* w, char* input0, char* input1, char* output0, char* output1, char* output2, char* output3, char* output4) {

@@ -19,7 +19,6 @@
 #include "math_cpu_basic.h"
 #include "math_cpu_exp.h"
 #include "chunks_cpu.h"
-
 HG_KERNEL mul_add_exp_d8312167(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const Index begin, const Index end) {
   HG_SIMD
   for (Index i0 = begin; i0 < end; ++i0) {
@@ -40,7 +39,6 @@ HG_KERNEL mul_add_exp_d8312167(const float* HG_RESTRICT x0, float* HG_RESTRICT y
     y0[i0] = v13;
   }
 }
-
 HG_EXPORT void run0(char* arena, const Index* e, char* const* w, char* input0, char* output0) {
   hg::in_chunks(e[0], e[1], [&](const Index begin, const Index end) { mul_add_exp_d8312167((float*)input0, (float*)output0, begin, end); });
 }

@@ -14,7 +14,6 @@
 #include "cpu.h"
 #include "math_cpu_basic.h"
 #include "conv_cpu.h"
-
 namespace mul_add_conv_bbf801b8_ {
 struct S {
   static constexpr int G = 1, CG = 4, OG = 8;
@@ -56,7 +55,6 @@ HG_KERNEL mul_add_conv_bbf801b8(const float* HG_RESTRICT x0, const float* HG_RES
     }
   });
 }
-
 HG_EXPORT void run0(char* arena, const Index* e, char* const* w, char* input0, char* input1, char* input2, char* input3, char* output0) {
   mul_add_conv_bbf801b8((float*)input0, (float*)input1, (float*)input2, (float*)input3, (float*)output0, 0, e[0]);
 }

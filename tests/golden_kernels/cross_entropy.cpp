@@ -24,7 +24,6 @@
 #include "math_cpu_log.h"
 #include "reduce.h"
 #include "chunks_cpu.h"
-
 HG_KERNEL amax_sub_neg_69a7b8ea(const int* HG_RESTRICT x0, const float* HG_RESTRICT x1, float* HG_RESTRICT y0, const Index begin, const Index end) {
   float t0[1024] __attribute__((aligned(64)));
   if (end - begin < 64) hg::clear(t0, 16 * 64);
@@ -93,7 +92,6 @@ HG_KERNEL amax_sub_neg_69a7b8ea(const int* HG_RESTRICT x0, const float* HG_RESTR
     }
   }
 }
-
 HG_EXPORT void run0(char* arena, const Index* e, char* const* w, char* input0, char* input1, char* output0) {
   hg::in_chunks(e[0], e[1], [&](const Index begin, const Index end) { amax_sub_neg_69a7b8ea((int*)input1, (float*)input0, (float*)output0, begin, end); });
 }

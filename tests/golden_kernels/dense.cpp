@@ -12,7 +12,6 @@
 #include "cpu.h"
 #include "math_cpu_basic.h"
 #include "matmul_cpu.h"
-
 HG_KERNEL dot_mul_max_a49c4b5d(const float* HG_RESTRICT x0, const float* HG_RESTRICT x1, const float* HG_RESTRICT x2, float* HG_RESTRICT y0, const Index begin, const Index end) {
   hg::matmul_dots<false, 256, 512, 512, 1, 1, 512>(
       x1, x2, begin, end,
@@ -24,7 +23,6 @@ HG_KERNEL dot_mul_max_a49c4b5d(const float* HG_RESTRICT x0, const float* HG_REST
         y0[i0 * 256 + i1] = v4;
       });
 }
-
 HG_EXPORT void run0(char* arena, const Index* e, char* const* w, char* input0, char* input1, char* input2, char* output0) {
   dot_mul_max_a49c4b5d((float*)input2, (float*)input0, (float*)input1, (float*)output0, 0, e[0]);
 }

@@ -17,7 +17,6 @@
 #include "math_cpu_basic.h"
 #include "matmul_cpu.h"
 #include "chunks_cpu.h"
-
 HG_KERNEL mul_max_add_e2fc6b03(const float* HG_RESTRICT x0, const float* HG_RESTRICT x1, const float* HG_RESTRICT x2, const hg::half* HG_RESTRICT x3, float* HG_RESTRICT y0, const Index begin, const Index end) {
   for (Index from = begin; from < end; from += 192) {
     const Index to = hg::minimum<Index>(from + 192, end);
@@ -57,7 +56,6 @@ HG_KERNEL mul_max_add_e2fc6b03(const float* HG_RESTRICT x0, const float* HG_REST
     }
   }
 }
-
 HG_EXPORT void run0(char* arena, const Index* e, char* const* w, char* input0, char* input1, char* input2, char* input3, char* output0) {
   hg::in_chunks(e[0], e[1], [&](const Index begin, const Index end) { mul_max_add_e2fc6b03((float*)input3, (float*)input0, (float*)input1, (hg::half*)input2, (float*)output0, begin, end); });
 }

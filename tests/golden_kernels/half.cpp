@@ -14,7 +14,6 @@
 #include "reduce.h"
 #include "chunks_cpu.h"
 #include "stream_cpu.h"
-
 HG_KERNEL mul_add_cast_fe444896(const hg::half* HG_RESTRICT x0, const hg::half* HG_RESTRICT x1, hg::half* HG_RESTRICT y0, float* HG_RESTRICT y1, const Index begin, const Index end, const Index turns) {
   const bool nontemporal = hg::exceeds_caches(turns * 10) && hg::aligned(y0 + begin) && hg::aligned(y1 + begin);
   for (Index at = begin; at < end - 63; at += 64) {
@@ -50,7 +49,6 @@ HG_KERNEL mul_add_cast_fe444896(const hg::half* HG_RESTRICT x0, const hg::half* 
   }
   if (nontemporal) hg::streaming_fence();
 }
-
 HG_KERNEL sum_copy_e914b647(const hg::half* HG_RESTRICT x0, hg::half* HG_RESTRICT y0, const Index begin, const Index end, const Index n_i0) {
   for (Index r0 = begin; r0 < end; ++r0) {
     hg::Lanes<hg::Sum<float>, float, 64> a0;
@@ -75,7 +73,6 @@ HG_KERNEL sum_copy_e914b647(const hg::half* HG_RESTRICT x0, hg::half* HG_RESTRIC
     y0[0] = v1;
   }
 }
-
 HG_EXPORT void run0(char* arena, const Index* e, char* const* w, char* input0, char* input1, char* output0, char* output1, char* output2) {
   hg::in_chunks(e[0], e[2], [&](const Index begin, const Index end) { mul_add_cast_fe444896((hg::half*)input0, (hg::half*)input1, (hg::half*)output0, (float*)output1, begin, end, e[1]); });
   sum_copy_e914b647((hg::half*)input0, (hg::half*)output2, 0, e[3], e[4]);

@@ -13,7 +13,6 @@
 #include "cpu.h"
 #include "reduce.h"
 #include "chunks_cpu.h"
-
 HG_KERNEL add_div_neg_298cf853(const int* HG_RESTRICT x0, const int* HG_RESTRICT x1, int* HG_RESTRICT y0, int* HG_RESTRICT y1, int* HG_RESTRICT y2, int* HG_RESTRICT y3, int* HG_RESTRICT y4, int* HG_RESTRICT y5, int* HG_RESTRICT y6, const Index begin, const Index end) {
   HG_SIMD
   for (Index i0 = begin; i0 < end; ++i0) {
@@ -35,7 +34,6 @@ HG_KERNEL add_div_neg_298cf853(const int* HG_RESTRICT x0, const int* HG_RESTRICT
     y6[i0] = v8;
   }
 }
-
 HG_KERNEL sum_8de67347(const int* HG_RESTRICT x0, int* HG_RESTRICT y0, const Index begin, const Index end, const Index n_i0) {
   for (Index r0 = begin; r0 < end; ++r0) {
     hg::Lanes<hg::Sum<int>, int, 64> a0;
@@ -57,7 +55,6 @@ HG_KERNEL sum_8de67347(const int* HG_RESTRICT x0, int* HG_RESTRICT y0, const Ind
     y0[0] = v1;
   }
 }
-
 HG_EXPORT void run0(char* arena, const Index* e, char* const* w, char* input0, char* input1, char* output0, char* output1, char* output2, char* output3, char* output4, char* output5, char* output6, char* output7) {
   hg::in_chunks(e[0], e[1], [&](const Index begin, const Index end) { add_div_neg_298cf853((int*)input0, (int*)input1, (int*)output0, (int*)output1, (int*)output2, (int*)output3, (int*)output4, (int*)output5, (int*)output7, begin, end); });
   sum_8de67347((int*)input0, (int*)output6, 0, e[2], e[3]);

@@ -9,7 +9,6 @@
 #include "math_cpu_exp.h"
 #include "chunks_cpu.h"
 #include "stream_cpu.h"
-
 HG_KERNEL exp_933938e8(const float* HG_RESTRICT x0, const float* HG_RESTRICT x1, const float* HG_RESTRICT x2, float* HG_RESTRICT y0, const Index begin, const Index end, const Index boundary0, const Index start1, const Index boundary2, const Index start3, const Index turns) {
   const bool nontemporal = hg::exceeds_caches(turns * 8) && hg::aligned(y0);
   const Index from = begin;
@@ -95,7 +94,6 @@ HG_KERNEL exp_933938e8(const float* HG_RESTRICT x0, const float* HG_RESTRICT x1,
   }
   if (nontemporal) hg::streaming_fence();
 }
-
 HG_EXPORT void run0(char* arena, const Index* e, char* const* w, char* input0, char* input1, char* input2, char* output0) {
   hg::in_chunks(e[0], e[6], [&](const Index begin, const Index end) { exp_933938e8((float*)input0, (float*)input1, (float*)input2, (float*)output0, begin, end, e[1], e[2], e[3], e[4], e[5]); });
 }

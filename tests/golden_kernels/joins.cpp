@@ -11,7 +11,6 @@
 #include "cpu.h"
 #include "math_cpu_exp.h"
 #include "chunks_cpu.h"
-
 HG_KERNEL exp_copy_5630cb78(const float* HG_RESTRICT x0, const float* HG_RESTRICT x1, float* HG_RESTRICT y0, const Index begin, const Index end) {
   const Index opaque_zero = hg::opaque(0);
   for (Index i0 = begin; i0 < end; ++i0) {
@@ -29,7 +28,6 @@ HG_KERNEL exp_copy_5630cb78(const float* HG_RESTRICT x0, const float* HG_RESTRIC
     }
   }
 }
-
 HG_KERNEL copy_10631098(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const Index begin, const Index end) {
   const Index opaque_zero = hg::opaque(0);
   for (Index i0 = begin; i0 < end; ++i0) {
@@ -42,7 +40,6 @@ HG_KERNEL copy_10631098(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, cons
     }
   }
 }
-
 HG_KERNEL copy_78d2bcf2(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const Index begin, const Index end) {
   for (Index i0 = begin; i0 < end; ++i0) {
     HG_SIMD
@@ -52,7 +49,6 @@ HG_KERNEL copy_78d2bcf2(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, cons
     }
   }
 }
-
 HG_EXPORT void run0(char* arena, const Index* e, char* const* w, char* input0, char* input1, char* output0, char* output1, char* output2) {
   exp_copy_5630cb78((float*)input0, (float*)input1, (float*)output0, 0, e[0]);
   hg::in_chunks(e[1], e[2], [&](const Index begin, const Index end) { copy_10631098((float*)input0, (float*)output1, begin, end); });

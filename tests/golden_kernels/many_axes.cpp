@@ -9,7 +9,6 @@
 #endif
 #include "cpu.h"
 #include "reduce.h"
-
 HG_KERNEL sum_f751d44c(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const Index begin, const Index end) {
   for (Index i0 = begin; i0 < end; ++i0) {
     for (Index at = 0; at < 6; at += 6) {
@@ -40,7 +39,6 @@ HG_KERNEL sum_f751d44c(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const
     }
   }
 }
-
 HG_KERNEL sum_mul_f2499f2a(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const Index begin, const Index end, const Index reciprocal0, const Index n_i0) {
   const float reciprocal0_ = hg::FloatArgument<float>::from_bits(reciprocal0);
   for (Index r0 = begin; r0 < end; ++r0) {
@@ -67,15 +65,12 @@ HG_KERNEL sum_mul_f2499f2a(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, c
     y0[0] = v2;
   }
 }
-
-
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC optimize("schedule-insns", "sched-pressure")
 #endif
 #include "cpu.h"
 #include "reduce.h"
 #include "chunks_cpu.h"
-
 HG_KERNEL amax_01366c91(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const Index begin, const Index end, const Index i0_stride0, const Index i0_stride1, const Index i2_stride2, const Index n_i1) {
   for (Index i0 = begin; i0 < end; ++i0) {
     for (Index i1 = 0; i1 < n_i1; ++i1) {
@@ -97,7 +92,6 @@ HG_KERNEL amax_01366c91(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, cons
     }
   }
 }
-
 HG_KERNEL amin_6abdf11b(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const Index begin, const Index end, const Index n_i1) {
   for (Index at = begin; at < end; at += 64) {
     const Index count = end - at < 64 ? end - at : 64;
@@ -127,7 +121,6 @@ HG_KERNEL amin_6abdf11b(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, cons
     }
   }
 }
-
 HG_KERNEL sum_f751d44c(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const Index begin, const Index end);
 HG_KERNEL sum_mul_f2499f2a(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const Index begin, const Index end, const Index reciprocal0, const Index n_i0);
 HG_EXPORT void run0(char* arena, const Index* e, char* const* w, char* input0, char* output0, char* output1, char* output2, char* output3) {

@@ -26,7 +26,6 @@
 #include "math_cpu_log.h"
 #include "reduce.h"
 #include "chunks_cpu.h"
-
 static __attribute__((noinline)) void amax_sub_neg_81c8b9b5_chunk(const int* HG_RESTRICT x0, const float* HG_RESTRICT x1, float* HG_RESTRICT y0, const Index begin, const Index end, const Index reciprocal0, const Index n_i1, const Index i0_stride2, const Index group_rows, const Index prefetch_distance0, const Index chunk_rows, hg::Lanes<hg::Sum<float>, float, 64>& total0) {
   const float reciprocal0_ = hg::FloatArgument<float>::from_bits(reciprocal0);
   hg::Lanes<hg::Sum<float>, float, 64> part_total0;
@@ -147,7 +146,6 @@ HG_KERNEL amax_sub_neg_81c8b9b5(const int* HG_RESTRICT x0, const float* HG_RESTR
   const float v14 = -v13;
   y0[0] = v14;
 }
-
 HG_EXPORT void run0(char* arena, const Index* e, char* const* w, char* input0, char* input1, char* output0) {
   amax_sub_neg_81c8b9b5((int*)input1, (float*)input0, (float*)output0, 0, e[0], e[1], e[2], e[3], e[4], e[5], e[6]);
 }

@@ -21,7 +21,6 @@
 #include "math_cpu_basic.h"
 #include "math_cpu_log.h"
 #include "reduce.h"
-
 HG_KERNEL sum_mul_log_26b3d760(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, float* HG_RESTRICT y1, const Index begin, const Index end, const Index reciprocal0) {
   const float reciprocal0_ = hg::FloatArgument<float>::from_bits(reciprocal0);
   for (Index i0 = begin; i0 < end; ++i0) {
@@ -104,7 +103,6 @@ HG_KERNEL sum_mul_log_26b3d760(const float* HG_RESTRICT x0, float* HG_RESTRICT y
     }
   }
 }
-
 HG_EXPORT void run0(char* arena, const Index* e, char* const* w, char* input0, char* output0, char* output1) {
   sum_mul_log_26b3d760((float*)input0, (float*)output0, (float*)output1, 0, e[0], e[1]);
 }

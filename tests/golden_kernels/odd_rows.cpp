@@ -11,7 +11,6 @@
 #include "math_cpu_basic.h"
 #include "chunks_cpu.h"
 #include "stream_cpu.h"
-
 HG_KERNEL add_max_mul_e6d10800(const float* HG_RESTRICT x0, const float* HG_RESTRICT x1, const float* HG_RESTRICT x2, float* HG_RESTRICT y0, const Index begin, const Index end, const Index turns) {
   const bool nontemporal = hg::exceeds_caches(turns * 12276) && hg::aligned(y0);
   if (nontemporal) {
@@ -71,7 +70,6 @@ HG_KERNEL add_max_mul_e6d10800(const float* HG_RESTRICT x0, const float* HG_REST
     }
   }
 }
-
 HG_EXPORT void run0(char* arena, const Index* e, char* const* w, char* input0, char* input1, char* input2, char* output0) {
   hg::in_chunks(e[0], e[2], [&](const Index begin, const Index end) { add_max_mul_e6d10800((float*)input0, (float*)input1, (float*)input2, (float*)output0, begin, end, e[1]); });
 }

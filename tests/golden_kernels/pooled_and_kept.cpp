@@ -11,7 +11,6 @@
 #endif
 #include "cpu.h"
 #include "conv_cpu.h"
-
 namespace conv_f271c8b2_ {
 struct S {
   static constexpr int G = 1, CG = 3, OG = 4;
@@ -39,15 +38,12 @@ HG_KERNEL conv_f271c8b2(const float* HG_RESTRICT x0, const float* HG_RESTRICT x1
     }
   });
 }
-
-
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC optimize("schedule-insns", "sched-pressure")
 #endif
 #include "cpu.h"
 #include "math_cpu_basic.h"
 #include "reduce.h"
-
 HG_KERNEL add_max_amax_0f4901f7(const float* HG_RESTRICT x0, const float* HG_RESTRICT x1, float* HG_RESTRICT y0, const Index begin, const Index end) {
   float t0[64] __attribute__((aligned(64)));
   for (Index i0 = begin; i0 < end; ++i0) {
@@ -92,7 +88,6 @@ HG_KERNEL add_max_amax_0f4901f7(const float* HG_RESTRICT x0, const float* HG_RES
     }
   }
 }
-
 HG_KERNEL conv_f271c8b2(const float* HG_RESTRICT x0, const float* HG_RESTRICT x1, float* HG_RESTRICT y0, const Index begin, const Index end);
 HG_EXPORT void run0(char* arena, const Index* e, char* const* w, char* input0, char* input1, char* input2, char* output0, char* output1) {
   conv_f271c8b2((float*)input0, (float*)input1, (float*)output1, 0, e[0]);

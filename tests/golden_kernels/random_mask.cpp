@@ -12,7 +12,6 @@
 #include "cpu.h"
 #include "chunks_cpu.h"
 #include "philox.h"
-
 HG_KERNEL random_bits_div_select_b01f961a(const unsigned int* HG_RESTRICT x0, const float* HG_RESTRICT x1, float* HG_RESTRICT y0, const Index begin, const Index end, const Index draw0) {
   const unsigned int v0 = x0[0];
   const unsigned int v1 = x0[1];
@@ -32,7 +31,6 @@ HG_KERNEL random_bits_div_select_b01f961a(const unsigned int* HG_RESTRICT x0, co
     y0[i0] = v12;
   }
 }
-
 HG_EXPORT void run0(char* arena, const Index* e, char* const* w, char* input0, char* input1, char* output0) {
   hg::in_chunks(e[0], e[2], [&](const Index begin, const Index end) { random_bits_div_select_b01f961a((unsigned int*)input1, (float*)input0, (float*)output0, begin, end, e[1]); });
 }

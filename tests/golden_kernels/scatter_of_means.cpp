@@ -9,7 +9,6 @@
 #pragma GCC optimize("schedule-insns", "sched-pressure")
 #endif
 #include "cpu.h"
-
 HG_KERNEL mul_min_scatter_add_d741d9ec(const int* HG_RESTRICT x0, const float* HG_RESTRICT x1, float* HG_RESTRICT y0, const Index begin, const Index end, const Index size, const Index i0_stride0, const Index n_i1) {
   for (Index t = 0; t < size; ++t) {
     y0[t] = 0.0f;
@@ -28,7 +27,6 @@ HG_KERNEL mul_min_scatter_add_d741d9ec(const int* HG_RESTRICT x0, const float* H
     }
   }
 }
-
 HG_EXPORT void run0(char* arena, const Index* e, char* const* w, char* input0, char* input1, char* output0) {
   mul_min_scatter_add_d741d9ec((int*)input1, (float*)input0, (float*)output0, 0, e[0], e[1], e[2], e[3]);
 }

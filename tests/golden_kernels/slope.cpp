@@ -12,7 +12,6 @@
 #endif
 #include "cpu.h"
 #include "conv_backward_filter_cpu.h"
-
 namespace conv_mul_add_763bcc93_ {
 struct S {
   static constexpr int G = 1, MC = 4, SC = 8;
@@ -42,8 +41,6 @@ HG_KERNEL conv_mul_add_763bcc93(const float* HG_RESTRICT x0, const float* HG_RES
     }
   });
 }
-
-
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC optimize("schedule-insns", "sched-pressure")
 #endif
@@ -51,7 +48,6 @@ HG_KERNEL conv_mul_add_763bcc93(const float* HG_RESTRICT x0, const float* HG_RES
 #include "math_cpu_basic.h"
 #include "chunks_cpu.h"
 #include "stream_cpu.h"
-
 HG_KERNEL max_6c00e408(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const Index begin, const Index end, const Index turns) {
   const bool nontemporal = hg::exceeds_caches(turns * 8) && hg::aligned(y0 + begin);
   for (Index at = begin; at < end - 63; at += 64) {
@@ -74,7 +70,6 @@ HG_KERNEL max_6c00e408(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const
   }
   if (nontemporal) hg::streaming_fence();
 }
-
 HG_KERNEL mul_bbf353a9(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const Index begin, const Index end, const Index turns) {
   const bool nontemporal = hg::exceeds_caches(turns * 8) && hg::aligned(y0 + begin);
   for (Index at = begin; at < end - 63; at += 64) {
@@ -97,7 +92,6 @@ HG_KERNEL mul_bbf353a9(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const
   }
   if (nontemporal) hg::streaming_fence();
 }
-
 HG_KERNEL conv_mul_add_763bcc93(const float* HG_RESTRICT x0, const float* HG_RESTRICT x1, const float* HG_RESTRICT x2, float* HG_RESTRICT y0, const Index begin, const Index end, const Index samples);
 HG_EXPORT void run0(char* arena, const Index* e, char* const* w, char* input0, char* input1, char* input2, char* output0) {
   hg::in_chunks(e[1], e[3], [&](const Index begin, const Index end) { max_6c00e408((float*)input0, (float*)(arena + e[0]), begin, end, e[2]); });

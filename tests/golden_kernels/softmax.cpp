@@ -16,7 +16,6 @@
 #include "reduce.h"
 #include "chunks_cpu.h"
 #include "tile_cpu.h"
-
 HG_KERNEL amax_sub_div_d27593e4(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const Index begin, const Index end, const Index at_stride0, const Index n_i1) {
   float t0[4096] __attribute__((aligned(64)));
   if (end - begin < 64) hg::clear(t0, n_i1 * 64);
@@ -69,7 +68,6 @@ HG_KERNEL amax_sub_div_d27593e4(const float* HG_RESTRICT x0, float* HG_RESTRICT 
     hg::transpose(o0, 64, y0 + (at * at_stride0), n_i1, n_i1, count);
   }
 }
-
 HG_EXPORT void run0(char* arena, const Index* e, char* const* w, char* input0, char* output0) {
   hg::in_chunks(e[0], e[3], [&](const Index begin, const Index end) { amax_sub_div_d27593e4((float*)input0, (float*)output0, begin, end, e[1], e[2]); });
 }

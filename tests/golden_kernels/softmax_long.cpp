@@ -15,7 +15,6 @@
 #include "math_cpu_exp.h"
 #include "reduce.h"
 #include "stream_cpu.h"
-
 HG_KERNEL amax_sub_div_9be54150(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const Index begin, const Index end, const Index turns) {
   float k0[2000] __attribute__((aligned(64)));
   const bool nontemporal = hg::exceeds_caches(turns * 16000) && hg::aligned(y0);
@@ -66,7 +65,6 @@ HG_KERNEL amax_sub_div_9be54150(const float* HG_RESTRICT x0, float* HG_RESTRICT 
   }
   if (nontemporal) hg::streaming_fence();
 }
-
 HG_EXPORT void run0(char* arena, const Index* e, char* const* w, char* input0, char* output0) {
   amax_sub_div_9be54150((float*)input0, (float*)output0, 0, e[0], e[1]);
 }

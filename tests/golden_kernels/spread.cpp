@@ -10,7 +10,6 @@
 #include "cpu.h"
 #include "math_cpu_basic.h"
 #include "conv_input_dilated_cpu.h"
-
 namespace conv_add_max_e8b6f19f_ {
 struct S {
   static constexpr int G = 2, CG = 3, OG = 4;
@@ -35,7 +34,6 @@ HG_KERNEL conv_add_max_e8b6f19f(const float* HG_RESTRICT x0, const float* HG_RES
     }
   });
 }
-
 HG_EXPORT void run0(char* arena, const Index* e, char* const* w, char* input0, char* input1, char* input2, char* output0) {
   conv_add_max_e8b6f19f((float*)input2, (float*)input0, (float*)input1, (float*)output0, 0, e[0]);
 }

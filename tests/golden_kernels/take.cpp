@@ -10,7 +10,6 @@
 #include "cpu.h"
 #include "reduce.h"
 #include "chunks_cpu.h"
-
 HG_KERNEL min_max_sum_ac009e52(const int* HG_RESTRICT x0, const float* HG_RESTRICT x1, float* HG_RESTRICT y0, float* HG_RESTRICT y1, const Index begin, const Index end) {
   for (Index i0 = begin; i0 < end; ++i0) {
     const int v0 = x0[i0];
@@ -34,7 +33,6 @@ HG_KERNEL min_max_sum_ac009e52(const int* HG_RESTRICT x0, const float* HG_RESTRI
     y1[i0] = v5;
   }
 }
-
 HG_EXPORT void run0(char* arena, const Index* e, char* const* w, char* input0, char* input1, char* output0, char* output1) {
   hg::in_chunks(e[0], e[1], [&](const Index begin, const Index end) { min_max_sum_ac009e52((int*)input1, (float*)input0, (float*)output0, (float*)output1, begin, end); });
 }

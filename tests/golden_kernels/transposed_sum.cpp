@@ -7,7 +7,6 @@
 #endif
 #include "cpu.h"
 #include "chunks_cpu.h"
-
 HG_KERNEL add_f027a1eb(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const Index begin, const Index end) {
   for (Index i0 = begin; i0 < end; ++i0) {
     HG_SIMD
@@ -19,7 +18,6 @@ HG_KERNEL add_f027a1eb(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const
     }
   }
 }
-
 HG_EXPORT void run0(char* arena, const Index* e, char* const* w, char* input0, char* output0) {
   hg::in_chunks(e[0], e[1], [&](const Index begin, const Index end) { add_f027a1eb((float*)input0, (float*)output0, begin, end); });
 }

@@ -27,7 +27,6 @@
 #include "math_cpu_exp.h"
 #include "reduce.h"
 #include "chunks_cpu.h"
-
 HG_KERNEL tanh_argmax_sub_4730b95d(const float* HG_RESTRICT x0, const float* HG_RESTRICT x1, float* HG_RESTRICT y0, const Index begin, const Index end) {
   float t0[64] __attribute__((aligned(64)));
   if (6 - 0 < 16) hg::clear(t0, 4 * 16);
@@ -89,7 +88,6 @@ HG_KERNEL tanh_argmax_sub_4730b95d(const float* HG_RESTRICT x0, const float* HG_
     }
   }
 }
-
 HG_EXPORT void run0(char* arena, const Index* e, char* const* w, char* input0, char* input1, char* output0) {
   hg::in_chunks(e[0], e[1], [&](const Index begin, const Index end) { tanh_argmax_sub_4730b95d((float*)input0, (float*)input1, (float*)output0, begin, end); });
 }

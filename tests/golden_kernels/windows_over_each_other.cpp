@@ -57,7 +57,6 @@
 #include "cpu.h"
 #include "reduce.h"
 #include "chunks_cpu.h"
-
 HG_KERNEL argmax_9e67c4fa(const float* HG_RESTRICT x0, long long* HG_RESTRICT y0, const Index begin, const Index end) {
   for (Index i0 = begin; i0 < end; ++i0) {
     const bool v0 = (-1.0f) != (-1.0f);
@@ -252,7 +251,6 @@ HG_KERNEL argmax_9e67c4fa(const float* HG_RESTRICT x0, long long* HG_RESTRICT y0
     }
   }
 }
-
 HG_KERNEL eq_select_copy_6af7e097(const long long* HG_RESTRICT x0, const float* HG_RESTRICT x1, float* HG_RESTRICT y0, const Index begin, const Index end) {
   for (Index i0 = begin; i0 < end; ++i0) {
     const float v78 = 0.0f + 0.0f;
@@ -420,7 +418,6 @@ HG_KERNEL eq_select_copy_6af7e097(const long long* HG_RESTRICT x0, const float* 
     }
   }
 }
-
 HG_EXPORT void run0(char* arena, const Index* e, char* const* w, char* input0, char* input1, char* output0) {
   hg::in_chunks(e[1], e[2], [&](const Index begin, const Index end) { argmax_9e67c4fa((float*)input0, (long long*)(arena + e[0]), begin, end); });
   hg::in_chunks(e[4], e[5], [&](const Index begin, const Index end) { eq_select_copy_6af7e097((long long*)(arena + e[3]), (float*)input1, (float*)output0, begin, end); });

@@ -17,7 +17,6 @@
 #include "reduce.h"
 #include "chunks_cpu.h"
 #include "stream_cpu.h"
-
 HG_KERNEL mul_e179d2f4(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const Index begin, const Index end, const Index turns) {
   const bool nontemporal = hg::exceeds_caches(turns * 8) && hg::aligned(y0 + begin);
   for (Index at = begin; at < end - 63; at += 64) {
@@ -40,7 +39,6 @@ HG_KERNEL mul_e179d2f4(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const
   }
   if (nontemporal) hg::streaming_fence();
 }
-
 HG_KERNEL amax_max_sub_13db3d17(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const Index begin, const Index end) {
   for (Index i0 = begin; i0 < end; ++i0) {
     const float v0 = x0[i0 * 480];
@@ -143,7 +141,6 @@ HG_KERNEL amax_max_sub_13db3d17(const float* HG_RESTRICT x0, float* HG_RESTRICT 
     }
   }
 }
-
 HG_EXPORT void run0(char* arena, const Index* e, char* const* w, char* input0, char* output0) {
   hg::in_chunks(e[1], e[3], [&](const Index begin, const Index end) { mul_e179d2f4((float*)input0, (float*)(arena + e[0]), begin, end, e[2]); });
   hg::in_chunks(e[5], e[6], [&](const Index begin, const Index end) { amax_max_sub_13db3d17((float*)(arena + e[4]), (float*)output0, begin, end); });

@@ -77,22 +77,22 @@ HG_DEVICE double sign(double x) { return x > 0.0 ? 1.0 : x < 0.0 ? -1.0 : 0.0; }
 // statement: g++ takes nested ones apart into paths, and has no vectors for a minimum of a maximum.
 HG_DEVICE float maximum(float a, float b) {
   if (__builtin_constant_p(b) && b == b) return b > a ? b : a;
-  const auto greater = a > b ? a : b;
+  const float greater = a > b ? a : b;
   return a != a ? a : greater;
 }
 HG_DEVICE double maximum(double a, double b) {
   if (__builtin_constant_p(b) && b == b) return b > a ? b : a;
-  const auto greater = a > b ? a : b;
+  const double greater = a > b ? a : b;
   return a != a ? a : greater;
 }
 HG_DEVICE float minimum(float a, float b) {
   if (__builtin_constant_p(b) && b == b) return b < a ? b : a;
-  const auto less = a < b ? a : b;
+  const float less = a < b ? a : b;
   return a != a ? a : less;
 }
 HG_DEVICE double minimum(double a, double b) {
   if (__builtin_constant_p(b) && b == b) return b < a ? b : a;
-  const auto less = a < b ? a : b;
+  const double less = a < b ? a : b;
   return a != a ? a : less;
 }
 

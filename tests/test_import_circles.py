@@ -20,7 +20,7 @@ PUBLIC_WAYS = {
 
 #: instance of late bindings -> modules of other packages that define functions of it
 BINDINGS = {
-    "hybridgpu.ndarray": {"hybridgpu.runtime.eager_kernels"},
+    "hybridgpu.ndarray": {"hybridgpu.runtime.dispatch.pools", "hybridgpu.runtime.eager_kernels"},
     "hybridgpu.ndarray.numpy": set(),
     "hybridgpu.symbol": {"hybridgpu.executor.bind", "hybridgpu.executor.evaluate"},  # Symbol.bind, simple_bind, eval
     "hybridgpu.tracing": set(),

@@ -10,6 +10,7 @@ from __future__ import annotations
 from enum import Enum, auto
 from math import prod
 
+from ..core.dtypes import f32
 from .devices.array_library import ARRAY_LIBRARY
 from .ir.graph import Graph, Node
 
@@ -25,7 +26,7 @@ _FASTER = 1.6  #: times faster that it has to be, besides
 _FEW_ROWS = 32  #: of a matrix product that kernels compute better than libraries
 _ONE_PASS = 8  #: operations of an element that cost no more than to read it
 
-#: … except these, of which NumPy makes no more than a third of what memory gives, and conversions of halves
+#: … except these, of which NumPy makes no more than a third of what memory gives, and conversions of float32 and halves
 _SLOW_ALONE = frozenset({"max", "min", "sign", "sqrt", "rsqrt", "round_away"})
 
 #: what a library computes either way
@@ -110,9 +111,15 @@ def _seconds(node: Node, device: str, strided: bool = True) -> float:
 
 
 def _is_slow_alone(node: Node) -> bool:
-    """Whether NumPy takes far longer for an elementwise primitive of few operations than memory does."""
-    to_or_from_half = node.prim.name == "cast" and node.dtype.is_half != node.inputs[0].dtype.is_half
-    return node.prim.name in _SLOW_ALONE or to_or_from_half
+    """Whether NumPy takes far longer for an elementwise primitive of few operations than memory does.
+
+    Not where kernels round or sign zeros otherwise, so that results would depend on the size: float64 becomes a half by way of
+    float32 in them, and of two zeros a maximum of halves is another one.
+    """
+    dtypes = node.dtype, node.inputs[0].dtype
+    if node.prim.name == "cast":
+        return dtypes[0].is_half != dtypes[1].is_half and f32 in dtypes
+    return node.prim.name in _SLOW_ALONE and not node.dtype.is_half
 
 
 def _has_few_rows(node: Node) -> bool:

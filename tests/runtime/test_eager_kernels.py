@@ -168,6 +168,23 @@ def test_types_decide(operator, shapes, attributes, kind):
     assert kind_of(operator, *shapes, **attributes) is kind
 
 
+@pytest.mark.parametrize(
+    ("function", "dtype", "value"),
+    [
+        (lambda x: x.astype("float16"), "float64", 1 + 2**-11 + 2**-40),  # rounded once
+        (lambda x: nd.relu(x), "float16", -0.0),
+        (lambda x: nd.maximum(x, 0), "float16", -0.0),
+        (lambda x: nd.minimum(x, 0), "float16", -0.0),
+        (lambda x: nd.relu(x), "float32", -0.0),
+        (lambda x: nd.maximum(x, 0), "float32", -0.0),
+        (lambda x: nd.maximum(x, 0), "float32", np.nan),
+    ],
+)
+def test_bits_do_not_depend_on_the_size(function, dtype, value):
+    few, many = (function(nd.array(np.full(n, value), dtype=dtype)).asnumpy() for n in (100, 200_000))
+    assert few[:1].tobytes() == many[-1:].tobytes()
+
+
 SMALL = {
     "softmax": lambda x: nd.softmax(x),
     "L2Normalization": lambda x: nd.L2Normalization(x),

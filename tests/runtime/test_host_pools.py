@@ -3,11 +3,14 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
 import hybridgpu as mx
 from hybridgpu.compiler.ir.types import tensor_type
 from hybridgpu.core.dtypes import from_short
+from hybridgpu.runtime.dispatch import pools
 from hybridgpu.runtime.dispatch.pools import OutputPool, ScratchPool, StoragePool, _shared
 
 TYPE = tensor_type((4, 3), from_short("f32"))
@@ -57,3 +60,50 @@ def test_an_entry_that_nobody_has_unpacked_yet_is_held(take):
         first, second = take(), take()
         assert first[2] != second[2]
         del first, second
+
+
+def test_large_data_is_held_before_it_is_a_view(monkeypatch):
+    """… as above."""
+    taken = []
+
+    class Bytes:
+        def __init__(self, data):
+            self.data = data
+
+        def view(self, dtype):
+            taken.append(_shared.take(large.nbytes)[2])
+            return self.data.view(dtype)
+
+    class Other:
+        def take(self, nbytes):
+            data, raw, address = _shared.take(nbytes)
+            return Bytes(data), raw, address
+
+    large = tensor_type((1 << 17,), from_short("f32"))
+    for _ in range(2):
+        with monkeypatch.context() as patch:
+            patch.setattr(pools, "_shared", Other())
+            data = pools.large_results(large)()
+        assert data.__array_interface__["data"][0] not in taken
+        del data
+
+
+@pytest.mark.parametrize(("nbytes", "kept"), [(32 << 20, 0), (16 << 20, 6), (8 << 20, 12), (1 << 20, 32)])
+def test_shared_memory_has_a_bound(monkeypatch, nbytes, kept):
+    """… that one size alone keeps to, too."""
+    monkeypatch.setattr(pools, "_most_shared", lambda: 100 << 20)
+    shared = pools._SharedMemory()
+    held = [shared.take(nbytes) for _ in range(40)]
+    assert len(shared._rings[nbytes]) == kept and shared._nbytes == kept * nbytes
+    del held
+    shared.take(20 << 20)
+    assert shared._nbytes == sum(e[0].nbytes for ring in shared._rings.values() for e in ring) <= 100 << 20
+
+
+@pytest.mark.parametrize(
+    ("limit", "most"), [(None, 4 << 30), (16 << 30, 1 << 30), (1 << 62, 4 << 30), (1 << 20, 128 << 20)]
+)
+def test_shared_memory_is_a_part_of_what_the_process_may_use(monkeypatch, limit, most):
+    monkeypatch.setattr(pools, "device_of", lambda _: SimpleNamespace(memory_info=lambda: (0, 64 << 30)))
+    monkeypatch.setattr(pools, "memory_limit", lambda: limit)
+    assert pools._most_shared.__wrapped__() == most

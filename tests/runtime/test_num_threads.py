@@ -4,7 +4,7 @@
 import pytest
 
 import hybridgpu as mx
-from hybridgpu.core import num_threads
+from hybridgpu.core import cgroups, num_threads
 
 
 @pytest.fixture(autouse=True)
@@ -108,11 +108,41 @@ def test_quotas_of_control_groups(tmp_path, files, expected):
         file = tmp_path / name
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text)
-    assert num_threads.cgroup_quota(tmp_path) == expected
+    assert cgroups.processor_quota(tmp_path) == expected
+
+
+@pytest.mark.parametrize(
+    ("files", "expected"),
+    [
+        ({}, None),
+        ({"proc/self/cgroup": "0::/\n", "sys/fs/cgroup/memory.max": "max\n"}, None),
+        (
+            {
+                "proc/self/cgroup": "0::/a/b\n",
+                "sys/fs/cgroup/a/memory.max": "1000000\n",
+                "sys/fs/cgroup/a/b/memory.max": "max\n",
+            },
+            1000000,
+        ),
+        (
+            {
+                "proc/self/cgroup": "5:cpu:/jobs\n4:memory:/docker/1\n",
+                "sys/fs/cgroup/memory/memory.limit_in_bytes": "2000000\n",
+            },
+            2000000,
+        ),
+    ],
+)
+def test_memory_of_control_groups(tmp_path, files, expected):
+    for name, text in files.items():
+        file = tmp_path / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+    assert cgroups.memory_limit(tmp_path) == expected
 
 
 def test_a_quota_is_rounded_up(monkeypatch):
     monkeypatch.undo()
-    monkeypatch.setattr(num_threads, "cgroup_quota", lambda: 1.2)
+    monkeypatch.setattr(num_threads, "processor_quota", lambda: 1.2)
     monkeypatch.setattr(num_threads.os, "sched_getaffinity", lambda _: {0, 1, 2, 3}, raising=False)
     assert num_threads.available_processors.__wrapped__() == 2

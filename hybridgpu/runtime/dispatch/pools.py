@@ -23,6 +23,7 @@ from ...backends.devices import Device, device_of
 from ...backends.memory import aligned_bytes, empty
 from ...compiler.ir.types import TensorType
 from ...context import Context, cpu
+from ...core.cgroups import memory_limit
 from ...ndarray.ndarray import NDArray, wrap
 
 __all__ = [
@@ -43,7 +44,8 @@ REUSED_BYTES = 1 << 20  #: of a recorded call's results and residuals up to whic
 
 _OWN_BYTES = 1 << 16  #: of a result of an eager operator up to which its memory is its own
 _LEAST_SHARED_BYTES = 128 << 20  #: that all others keep together, …
-_MEMORY_SHARE = 16  #: … or this part of the machine's memory, if that is more
+_MEMORY_SHARE = 16  #: … or this part of the memory that the process may use, if that is more
+_MIN_SHARED_COUNT = 4  #: of a size of which fewer have room, none is kept
 _SHARED_ENTRIES = 32  #: of one size
 
 _Held = tuple[NDArray, Any, Any, Any]  #: an array, its data, and two objects that hold the data's memory
@@ -152,8 +154,10 @@ class _SharedMemory:
                 return data, raw, address  # as above
         data = aligned_bytes(nbytes)
         raw, address = data.base, _address(data)
-        if len(ring) < _SHARED_ENTRIES and nbytes <= _most_shared() // 4:
-            if self._nbytes + nbytes > _most_shared():
+        most = _most_shared()
+        room = most // nbytes  # of this size alone
+        if len(ring) < min(_SHARED_ENTRIES, room) and room >= _MIN_SHARED_COUNT:
+            if self._nbytes + nbytes > most:
                 self._rings.clear()  # whoever holds a result keeps it
                 self._rings[nbytes], self._nbytes = ring, sum(e[0].nbytes for e in ring)
             ring.append((data, raw, address))
@@ -164,7 +168,8 @@ class _SharedMemory:
 @cache
 def _most_shared() -> int:
     """Bytes that large results keep together."""
-    return max(_LEAST_SHARED_BYTES, device_of(cpu()).memory_info()[1] // _MEMORY_SHARE)
+    total = device_of(cpu()).memory_info()[1]
+    return max(_LEAST_SHARED_BYTES, min(total, memory_limit() or total) // _MEMORY_SHARE)
 
 
 _shared = _SharedMemory()
@@ -185,11 +190,17 @@ def shared_storage(type: TensorType) -> Callable[[], tuple[Any, Any, int]]:
 
 
 def large_results(type: TensorType) -> Callable[[], Any] | None:
-    """What gives data of one type on the host, if it is so large that fresh memory costs more than what is computed."""
+    """What gives data of one type on the host, if it is so large that fresh memory costs more than what is computed; else
+    None."""
     if type.nbytes <= _OWN_BYTES:
         return None
     nbytes, dtype, shape = type.nbytes, type.dtype.np, type.shape
-    return lambda: _shared.take(nbytes)[0].view(dtype).reshape(shape)
+
+    def take() -> Any:
+        found = _shared.take(nbytes)  # a name that holds it: another thread may come before there is a view
+        return found[0].view(dtype).reshape(shape)
+
+    return take
 
 
 class ScratchPool(_Ring[tuple[Any, ...]]):

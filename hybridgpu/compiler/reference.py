@@ -135,15 +135,13 @@ class Interpreter:
                     function = _of_arrays(run, xp, params, type)
                 else:
                     function = prepare(xp, [shapes[i] for i in node.inputs], params, type)
-                take = (
-                    storage(type) if storage is not None and node in graph.outputs and not hold.changes(node) else None
-                )
-                target = None if take is None else _into(function, node, xp, take)
-                if target is not None:
-                    self._steps.append((target, operand_slots, slot[node]))
+                stored = None
+                if storage is not None and node in graph.outputs and not hold.changes(node):
+                    stored = _storing(function, node, xp, storage(type))
+                self._steps.append((stored or function, operand_slots, slot[node]))
+                if stored is not None:
                     self._as_in_memory.add(slot[node])
                     continue
-                self._steps.append((function, operand_slots, slot[node]))
                 if isinstance(function, np.ufunc) and all(shapes[i] in (node.shape, ()) for i in node.inputs):
                     self._as_in_memory.update([slot[node]] if self._as_in_memory.issuperset(operand_slots) else [])
                     continue
@@ -229,9 +227,9 @@ class Interpreter:
         return Written(lines, results, names)
 
 
-def _into(function: Callable[..., Any], node: Node, xp: Any, take: Take) -> Callable[..., Any] | None:
+def _storing(function: Callable[..., Any], node: Node, xp: Any, take: Take | None) -> Callable[..., Any] | None:
     """``function``, which evaluates ``node``, with the result in an array that ``take`` gives; None where it allocates."""
-    if any(i.dtype is not node.dtype for i in node.inputs):
+    if take is None or any(i.dtype is not node.dtype for i in node.inputs):
         return None
     if isinstance(function, np.ufunc):
         return lambda *arrays: function(*arrays, out=take())

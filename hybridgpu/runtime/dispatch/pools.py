@@ -194,13 +194,8 @@ def large_results(type: TensorType) -> Callable[[], Any] | None:
     None."""
     if type.nbytes <= _OWN_BYTES:
         return None
-    nbytes, dtype, shape = type.nbytes, type.dtype.np, type.shape
-
-    def take() -> Any:
-        found = _shared.take(nbytes)  # a name that holds it: another thread may come before there is a view
-        return found[0].view(dtype).reshape(shape)
-
-    return take
+    take = shared_storage(type)
+    return lambda: take()[0]
 
 
 class ScratchPool(_Ring[tuple[Any, ...]]):

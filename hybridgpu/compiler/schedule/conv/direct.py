@@ -54,10 +54,10 @@ __all__ = [
 BAND_BYTES = 3 * CpuConstants.l2_bytes // 16  #: bytes of a band's copy that leave room in the second-level cache
 MAX_COPY_BYTES = 448 << 10  #: bytes of a copy on the stack, at the very most
 BAND_PIXELS = 4 << 10  #: pixels of a band: results of a tile stay in the first-level cache
-_MIN_REREAD_CHANNELS = 64  #: output channels that read a band so often that it should stay in a cache, …
-_MIN_NEAR_PIXELS = 6 * CpuConstants.vector_bytes // 4  #: … in the first level if a tile's pixels fit there, …
-_MIN_FAR_PIXELS = 512  #: … else in the second, in rows that the hardware fetches ahead
 LANES = CpuConstants.vector_bytes // 4  #: floats of the widest vector
+_MIN_REREAD_CHANNELS = 64  #: output channels that read a band so often that it should stay in a cache, …
+_MIN_NEAR_PIXELS = 6 * LANES  #: … in the first level if a tile's pixels fit there, …
+_MIN_FAR_PIXELS = 512  #: … else in the second, in rows that the hardware fetches ahead
 _MAX_TAPS = 4096  #: elements of a channel's kernel (CPU)
 _THREADS = 128  #: of a block
 _MAX_LINE_REGISTERS = 16  #: elements of a line that a thread has at hand
@@ -159,9 +159,9 @@ def _direct_pixels(s: ConvShape, itemsize: int) -> int:
     near = 2 * CpuConstants.l1_bytes // 3 // pixel
     if near >= _MIN_NEAR_PIXELS:
         return min(near, BAND_PIXELS)
-    return (
-        BAND_PIXELS if operand <= CpuConstants.l2_bytes else max(CpuConstants.l2_bytes // 2 // pixel, _MIN_FAR_PIXELS)
-    )
+    if operand <= CpuConstants.l2_bytes:
+        return BAND_PIXELS
+    return max(CpuConstants.l2_bytes // 2 // pixel, _MIN_FAR_PIXELS)
 
 
 @cached_by_extents(1024)

@@ -59,18 +59,18 @@ class Table:
     Attributes:
         var: the variable of the loop over all of their values.
         rows: how many.
-        taken: columns of the tables around, which have other names.
+        columns_around: how many columns the tables around have, whose names are taken.
         columns: C texts of the values -> (C type, name).
     """
 
     var: Var
     rows: int
-    taken: int
+    columns_around: int
     columns: dict[tuple[str, ...], tuple[str, str]] = field(default_factory=dict)
 
     def column(self, type: str, values: Iterable[str]) -> str:
         """The name of the column of these values."""
-        return self.columns.setdefault(tuple(values), (type, f"p{self.taken + len(self.columns)}"))[1]
+        return self.columns.setdefault(tuple(values), (type, f"p{self.columns_around + len(self.columns)}"))[1]
 
     @property
     def declaration(self) -> str:
@@ -98,7 +98,7 @@ def _form(part: Part, var: Var) -> Any:
     program, v = part
     if v is None:
         return part
-    table, own = {v: of_var(var)}, _own(part)
+    table, own = {v: of_var(var)}, _varying_scalars(part)
     numbers = {s: k for k, s in enumerate(own)}
 
     def of_operand(s: Scalar) -> Any:
@@ -108,7 +108,7 @@ def _form(part: Part, var: Var) -> Any:
         what: Any = s.node and s.node.prim
         where = s.offset and substitute(s.offset, table)
         if s.op == "load":
-            what, where = s.node and s.node.dtype, s.offset and substitute(_apart(s.offset, part)[1], table)
+            what, where = s.node and s.node.dtype, s.offset and substitute(_split_offset(s.offset, part)[1], table)
         conditions = [(substitute(c.expr, table), c.bound) for c in s.conditions]
         return s.op, s.dtype, list(map(of_operand, s.args)), what, where, conditions
 
@@ -116,13 +116,13 @@ def _form(part: Part, var: Var) -> Any:
     return list(map(of_scalar, own)), stores
 
 
-def _own(part: Part) -> list[Scalar]:
+def _varying_scalars(part: Part) -> list[Scalar]:
     """The scalars of a part that depend on its variable: the others are those of other parts as well."""
     program, v = part
     return [s for s in program.scalars if v in s.vars]
 
 
-def _apart(e: Expr, part: Part) -> tuple[Expr, Expr]:
+def _split_offset(e: Expr, part: Part) -> tuple[Expr, Expr]:
     """``e`` as where the loop over the part begins, and the walk of it and of loops within."""
     program, v = part
     if not e.affine:
@@ -132,22 +132,26 @@ def _apart(e: Expr, part: Part) -> tuple[Expr, Expr]:
     return Expr(begin, e.const), Expr(tuple(t for t in e.terms if t[0] in within))
 
 
-def roll(parts: Sequence[Part], bounds: Callable[[Var], tuple[str, str]], writer: CWriter, taken: int) -> Table:
+def roll(
+    parts: Sequence[Part], bounds: Callable[[Var], tuple[str, str]], writer: CWriter, columns_around: int
+) -> Table:
     """The table of some alike parts, bounds of the loop first. The program of the first part becomes that of the loop.
 
     Args:
         bounds: C texts of where the loop over a variable begins and ends.
-        taken: columns of the tables around.
+        columns_around: how many columns the tables around have.
     """
     program, variables = parts[0][0], [v for _, v in parts if v]
     first, last = variables[0], variables[-1]
-    loads = [alike for alike in zip(*map(_own, parts), strict=True) if alike[0].op == "load"]
-    begins = [[_apart(s.offset, part)[0] for s, part in zip(alike, parts, strict=True) if s.offset] for alike in loads]
+    loads = [alike for alike in zip(*map(_varying_scalars, parts), strict=True) if alike[0].op == "load"]
+    begins = [
+        [_split_offset(s.offset, part)[0] for s, part in zip(alike, parts, strict=True) if s.offset] for alike in loads
+    ]
     places, ends = [], []  # printed in the order in which loops of their own would be, since arguments are numbered
     for k, v in enumerate(variables):
         places.append([writer.address_text(s[k].offset, b[k].terms) for s, b in zip(loads, begins, strict=True)])
         ends.append(bounds(v))
-    table = Table(Var(first.name, last.high + 1 - first.low, first.low), len(parts), taken)
+    table = Table(Var(first.name, last.high + 1 - first.low, first.low), len(parts), columns_around)
     for positions in zip(*ends, strict=True):
         table.column("Index", positions)
     program.replace({first: of_var(table.var)})
@@ -162,5 +166,5 @@ def roll(parts: Sequence[Part], bounds: Callable[[Var], tuple[str, str]], writer
             writer.columns[s.node] = name
         if len(set(texts)) > 1:
             column = Column(table.column("Index", texts), 0, values=tuple(values))
-            s.offset = _apart(s.offset, (program, table.var))[1] + Expr(((column, 1),))
+            s.offset = _split_offset(s.offset, (program, table.var))[1] + Expr(((column, 1),))
     return table

@@ -10,7 +10,8 @@
 //   R, B                 rows and columns of the result computed together: a band
 //   SLICES               parts of the output channels of a group, so that there are enough units for many threads
 //   TAPS, taps[]         elements of a window, and where each lies from the window's first one
-//   WP, XC               distance of rows and of channels in what the taps read
+//   WP, STEP, XC         distance of rows, columns and channels in what the taps read
+//   BLOCK                output channels whose weights lie side by side (conv_packed_tile); 0: they do not
 //   DIRECT               the taps read the operand itself; else a copy of the band, padded with zeros
 //   PH, PW, RP, SCRATCH  of that copy: phases of the strides (so that neighbours stay neighbours), rows, elements
 // The operand is a pointer, or a function: `fill(n, c, d, h, w, count, to)` computes `count` of its elements, SW apart
@@ -20,6 +21,7 @@
 #pragma once
 
 #include "matmul_cpu.h"
+#include "tile_cpu.h"
 
 namespace hg {
 
@@ -121,6 +123,102 @@ HG_DEVICE void conv_block(const T* x, const T* w, const Index n, const Index o, 
     for (int r = 0; r < S::R; ++r) out(n, o + i, d, h + r, column, line + i * pitch + r * S::WP);
 }
 
+// Pixels of a packed tile, at most: sums, the weights of a tap, and one element of the operand fill the registers.
+template <typename S, typename T>
+constexpr int conv_packed_pixels = (conv_registers - 1) / (S::BLOCK / vector_of<T>::lanes) - 1;
+
+// A tile of some rows of pixels, or of a part of one.
+struct conv_packed_shape {
+  int rows, columns;
+};
+
+// Steps of one tap of `pixels` (see conv_tile_cost): multiplications, or waiting for them, and loads of weights.
+constexpr int conv_packed_cost(int pixels, int vectors) {
+  const int work = pixels * vectors;
+  return pixels == 0 ? 0 : (work > 8 ? work : 8) + 2;
+}
+
+// The tile that takes the fewest steps for rows x columns of pixels; what is left over of either is a tile of its own.
+constexpr conv_packed_shape conv_packed_tile_of(int rows, int columns, int most, int vectors) {
+  conv_packed_shape best = {1, 1};
+  int least = 1 << 30;
+  for (int n = 1; n <= most; ++n) {
+    const bool part = columns > most;
+    const int all = part ? columns : rows, unit = part ? 1 : columns;
+    if (n > all || n * unit > most) break;
+    const int rest = all % n;
+    int cost = all / n * conv_packed_cost(n * unit, vectors);
+    if (rest) cost += conv_packed_cost(rest * unit, vectors) + cost / 32 + 1;
+    if (cost <= least) least = cost, best = part ? conv_packed_shape{1, n} : conv_packed_shape{n, columns};
+  }
+  return best;
+}
+
+// ROWS x COLUMNS pixels times BLOCK channels whose weights lie side by side, tap after tap: a vector holds channels, and
+// every pixel counts whatever the extents. Sums are added in the order of conv_tile.
+template <typename S, int ROWS, int COLUMNS, int PITCH, typename T>
+static __attribute__((noinline)) void conv_packed_tile(const T* HG_RESTRICT x, const T* HG_RESTRICT w,
+                                                       T* HG_RESTRICT line, const Index inputs) {
+  typedef typename vector_of<T>::type Vector;
+  typedef typename vector_of<T>::loose Loose;
+  constexpr int lanes = vector_of<T>::lanes, V = S::BLOCK / lanes, P = ROWS * COLUMNS;
+  constexpr int filled = (P + lanes - 1) / lanes * lanes;
+  const Index cg = S::CG ? S::CG : inputs;
+  const Index part = cg * S::TAPS < 2 * conv_terms ? cg : (conv_terms + S::TAPS - 1) / S::TAPS;
+  Vector sum[P][V] = {};
+  for (Index from = 0; from < cg; from += part) {
+    const Index to = cg - from < part ? cg : from + part;
+    Vector some[P][V] = {};
+    for (Index c = from; c < to; ++c) {
+      const T* xc = x + c * S::XC;
+      const T* wc = w + c * S::TAPS * S::BLOCK;
+      for (int t = 0; t < S::TAPS; ++t) {
+        const T* at = xc + S::taps[t];
+        Vector weight[V];
+        for (int j = 0; j < V; ++j) weight[j] = *(const Loose*)(wc + t * S::BLOCK + j * lanes);
+        for (int i = 0; i < P; ++i) {
+          const T value = at[i / COLUMNS * S::WP + i % COLUMNS * S::STEP];
+          for (int j = 0; j < V; ++j) some[i][j] = multiply_add(value, weight[j], some[i][j]);
+        }
+      }
+    }
+    for (int i = 0; i < P; ++i)
+      for (int j = 0; j < V; ++j) sum[i][j] += some[i][j];
+  }
+  T pixels[filled][S::BLOCK] __attribute__((aligned(64)));
+  for (int i = 0; i < filled; ++i)
+    for (int j = 0; j < V; ++j) *(Vector*)(pixels[i] + j * lanes) = i < P ? sum[i][j] : Vector{};
+  transpose<T>(pixels[0], S::BLOCK, line, PITCH, filled, S::BLOCK);
+}
+
+// All pixels of a band for BLOCK channels from o on.
+template <typename S, typename T, typename F>
+HG_DEVICE void conv_packed_block(const T* x, const T* w, const Index n, const Index o, const Index d, const Index h,
+                                 const Index column, const Index inputs, F out) {
+  constexpr int lanes = vector_of<T>::lanes, most = conv_packed_pixels<S, T>;
+  constexpr bool flat = S::STEP == 1 && S::WP == S::B;  // rows follow each other
+  constexpr int rows = flat ? 1 : S::R, columns = flat ? S::R * S::B : S::B;
+  constexpr conv_packed_shape tile = conv_packed_tile_of(rows, columns, most, S::BLOCK / lanes);
+  constexpr int rest_rows = rows % tile.rows, rest_columns = columns % tile.columns;
+  constexpr int pitch = (S::R * S::B + lanes - 1) / lanes * lanes + lanes;  // a tile is stored as whole vectors
+  T line[S::BLOCK * pitch] __attribute__((aligned(64)));
+  for (int r = 0; r + tile.rows <= rows; r += tile.rows) {
+    const T* row = x + (Index)r * S::WP;
+    for (int k = 0; k + tile.columns <= columns; k += tile.columns)
+      conv_packed_tile<S, tile.rows, tile.columns, pitch>(row + k * S::STEP, w, line + r * S::B + k, inputs);
+    if constexpr (rest_columns != 0) {
+      constexpr int k = columns - rest_columns;
+      conv_packed_tile<S, tile.rows, rest_columns, pitch>(row + k * S::STEP, w, line + r * S::B + k, inputs);
+    }
+  }
+  if constexpr (rest_rows != 0) {
+    constexpr int r = rows - rest_rows;
+    conv_packed_tile<S, rest_rows, columns, pitch>(x + (Index)r * S::WP, w, line + r * S::B, inputs);
+  }
+  for (int i = 0; i < S::BLOCK; ++i)
+    for (int r = 0; r < S::R; ++r) out(n, o + i, d, h + r, column, line + i * pitch + r * S::B);
+}
+
 // One row of the padded copy: elements (column + k) * SW + phase - LW of a row, k = 0 …, zero outside and
 // where there is no row. A function of its own: g++ 12 miscompiles the loops inside those of conv_copy.
 template <typename S, typename T>
@@ -189,6 +287,38 @@ static __attribute__((noinline)) void conv_make(const F& fill, const Index n, co
   for (int i = 0; i < vector_of<T>::lanes; ++i) to[i] = 0;
 }
 
+// Rows of one phase of the strides of a plane (none: zeros) from row `top` on, where a band is as wide as the result: what is
+// zero and what is copied of a row are constants.
+template <typename S, int PHASE, typename T>
+static __attribute__((noinline)) void conv_phase(const T* HG_RESTRICT plane, const Index top, T* HG_RESTRICT to) {
+  constexpr int first = PHASE - S::LW, before = first < 0 ? (-first + S::SW - 1) / S::SW : 0;
+  constexpr int reach = first < S::W ? (S::W - first + S::SW - 1) / S::SW : 0;
+  constexpr int begin = before < S::WP ? before : S::WP;
+  constexpr int end = reach < begin ? begin : reach < S::WP ? reach : S::WP;
+  for (int r = 0; r < S::RP; ++r, to += S::WP) {
+    const Index h = top + (Index)r * S::SH;
+    if (plane && h >= 0 && h < S::H) {
+      const T* row = plane + h * S::W + first;
+      for (int k = 0; k < begin; ++k) to[k] = 0;
+      if constexpr (S::SW == 1) {
+        __builtin_memcpy(to + begin, row + begin, (end - begin) * sizeof(T));
+      } else {
+        for (int k = begin; k < end; ++k) to[k] = row[k * S::SW];
+      }
+      for (int k = end; k < S::WP; ++k) to[k] = 0;
+    } else {
+      for (int k = 0; k < S::WP; ++k) to[k] = 0;
+    }
+  }
+}
+
+// The phases from PHASE on, one behind another.
+template <typename S, int PHASE, typename T>
+HG_DEVICE void conv_phases(const T* plane, const Index top, T* to) {
+  conv_phase<S, PHASE>(plane, top, to);
+  if constexpr (PHASE + 1 < S::PW) conv_phases<S, PHASE + 1>(plane, top, to + S::RP * S::WP);
+}
+
 // The padded copy of what a band reads of the channels of one group.
 template <typename S, typename T>
 static __attribute__((noinline)) void conv_copy(const T* HG_RESTRICT x, const Index d, const Index h,
@@ -197,6 +327,12 @@ static __attribute__((noinline)) void conv_copy(const T* HG_RESTRICT x, const In
     for (int k = 0; k < S::KD; ++k) {
       const Index qd = d * S::SD + k * S::DD - S::LD;
       const bool within = qd >= 0 && qd % S::BD == 0 && qd / S::BD < S::D;
+      if constexpr (S::B == S::OW && S::BD == 1 && S::BH == 1 && S::BW == 1 && S::PW <= 4) {
+        const T* plane = within ? x + (Index)(c * S::D + qd) * S::H * S::W : (const T*)0;
+        for (int ph = 0; ph < S::PH; ++ph, to += S::PW * S::RP * S::WP)
+          conv_phases<S, 0>(plane, h * S::SH + ph - S::LH, to);
+        continue;
+      }
       for (int ph = 0; ph < S::PH; ++ph)
         for (int pw = 0; pw < S::PW; ++pw)
           for (int r = 0; r < S::RP; ++r, to += S::WP) {
@@ -214,7 +350,7 @@ HG_DEVICE const T* conv_band(const T* x, const Index n, const int g, const Index
                              const Index column, T* scratch) {
   const T* group = x + (n * S::G + g) * cg * S::D * S::H * S::W;
   if constexpr (S::DIRECT) {
-    return group + ((Index)d * S::H + h) * S::W + column;
+    return group + (d * S::SD * S::H + h * S::SH) * S::W + column * S::SW;
   } else {
     conv_copy<S>(group, d, h, column, scratch);
     return scratch;
@@ -232,7 +368,7 @@ HG_DEVICE const T* conv_band(const F& fill, const Index n, const int g, const In
 template <typename S, typename X, typename T, typename F>
 HG_DEVICE void conv(const X& x, const T* w, const Index begin, const Index end, const Index inputs, F out) {
   const Index cg = S::CG ? S::CG : inputs;
-  constexpr int channels = conv_channels(S::OG, conv_vectors<S, T>), rest = S::OG % channels;
+  constexpr int channels = S::BLOCK ? S::BLOCK : conv_channels(S::OG, conv_vectors<S, T>), rest = S::OG % channels;
   constexpr int whole = S::OG / channels, blocks = whole + (rest != 0);
   constexpr int columns = (S::OW + S::B - 1) / S::B, rows = (S::OH + S::R - 1) / S::R;
   T scratch[S::DIRECT ? 1 : S::SCRATCH] __attribute__((aligned(64)));
@@ -249,7 +385,9 @@ HG_DEVICE void conv(const X& x, const T* w, const Index begin, const Index end, 
     const Index stop = blocks * last / S::SLICES;
     for (Index b = blocks * first / S::SLICES; b < stop; ++b) {
       const Index o = b * channels;
-      if (rest == 0 || b < whole) {
+      if constexpr (S::BLOCK > 0) {
+        conv_packed_block<S>(source, weight + o * cg * S::TAPS, n, g * S::OG + o, d, h, at, cg, out);
+      } else if (rest == 0 || b < whole) {
         conv_block<S, channels>(source, weight + o * cg * S::TAPS, n, g * S::OG + o, d, h, at, cg, out);
       } else if constexpr (rest != 0) {
         conv_block<S, rest>(source, weight + o * cg * S::TAPS, n, g * S::OG + o, d, h, at, cg, out);

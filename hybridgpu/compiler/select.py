@@ -79,6 +79,13 @@ class Selector:
 
         return swapped_plane_copies(conv)
 
+    def packed_outputs(self, conv: Node) -> int:
+        """The output channels of a block in which the weight of ``conv`` is packed best (CPU); 0 if it stays as it is."""
+        from .schedule.conv.direct import packed_outputs, shape_of
+
+        shape = shape_of(conv) if self(conv).kind == "conv" and not conv.dtype.is_half else None
+        return packed_outputs(shape, conv.dtype.size) if shape else 0
+
 
 def select(node: Node, target: Target) -> Selection:
     """Who computes ``node``: whatever is no product, convolution or scatter, a library alone computes."""

@@ -11,7 +11,7 @@ from hybridgpu.compiler.ir import tensor_type
 from hybridgpu.compiler.pipeline import compile_graph
 from hybridgpu.compiler.primitives import builder
 from hybridgpu.compiler.target import CPU
-from hybridgpu.core.dtypes import f32
+from hybridgpu.core.dtypes import f32, from_short
 
 #: plane, channels, groups -> rows: of a plane of 7 the last of four bands of two rows would compute one again
 ROWS = {(7, 1024, 1024): 7, (7, 512, 1): 7, (7, 128, 1): 7, (14, 512, 512): 14, (16, 64, 1): 16}
@@ -57,3 +57,46 @@ def test_rows_of_a_band_that_is_no_copy(plane, inputs, outputs, compiler):
     cpu_backend().load(program)(arrays, [found])
     want = np.einsum("nchw,oc->nohw", arrays[0].astype(np.float64), arrays[1][:, :, 0, 0].astype(np.float64))
     np.testing.assert_allclose(found, want, rtol=1e-4, atol=1e-3)
+
+
+#: what a tile of pixels is -> operand, weight, block, steps that differ from one, element type
+PACKED = {
+    "two rows and one": ((2, 64, 7, 7), (64, 64, 3, 3), 32, {"low": (1, 1), "high": (1, 1)}, "f32"),
+    "one row": ((1, 40, 14, 14), (48, 40, 3, 3), 16, {"low": (1, 1), "high": (1, 1)}, "f32"),
+    "parts of a row": ((1, 8, 9, 40), (32, 8, 3, 3), 32, {"low": (1, 1), "high": (1, 1)}, "f32"),
+    "a plane": ((3, 130, 7, 7), (64, 130, 1, 1), 32, {}, "f32"),
+    "every other pixel": ((2, 160, 9, 9), (32, 160, 1, 1), 32, {"stride": (2, 2)}, "f32"),
+    "phases": ((1, 9, 14, 15), (32, 9, 3, 3), 16, {"stride": (2, 2), "low": (1, 1), "high": (1, 1)}, "f32"),
+    "phases of three": ((1, 5, 17, 20), (16, 5, 5, 5), 16, {"stride": (3, 3), "low": (2, 2), "high": (1, 2)}, "f32"),
+    "groups": ((2, 64, 5, 5), (64, 32, 3, 3), 32, {"groups": 2, "low": (1, 1), "high": (1, 1)}, "f32"),
+    "far apart": ((1, 6, 12, 12), (16, 6, 3, 3), 16, {"dilate": (2, 2)}, "f32"),
+    "bands": ((1, 260, 24, 24), (32, 260, 3, 3), 32, {"low": (1, 1), "high": (1, 1)}, "f32"),
+    "one column": ((1, 64, 10, 1), (32, 64, 3, 1), 32, {"low": (1, 0), "high": (1, 0)}, "f32"),
+    "a line": ((2, 30, 50), (32, 30, 3), 16, {"low": (1,), "high": (1,)}, "f32"),
+    "a volume": ((1, 5, 4, 6, 7), (16, 5, 3, 3, 3), 16, {"low": (1,) * 3, "high": (1,) * 3}, "f32"),
+    "doubles": ((1, 20, 7, 7), (16, 20, 3, 3), 16, {"low": (1, 1), "high": (1, 1)}, "f64"),
+}
+
+
+@pytest.mark.parametrize("name", PACKED)
+def test_a_packed_weight_gives_the_same_bits(name, compiler):
+    shape, weight, block, steps, short = PACKED[name]
+    rng, n = np.random.default_rng(0), len(shape) - 2
+    plain = dict.fromkeys(("stride", "dilate", "base_dilate"), (1,) * n) | dict.fromkeys(("low", "high"), (0,) * n)
+    x, w = (rng.standard_normal(s).astype(from_short(short).np) for s in (shape, weight))
+    blocks = w.reshape((-1, block, *weight[1:]))
+    packed = np.ascontiguousarray(np.moveaxis(blocks, 1, -1))
+    results = []
+    for is_packed in (False, True):
+        b = builder()
+        data = b.input(tensor_type(shape, from_short(short)), "x")
+        node = b.input(tensor_type((packed if is_packed else w).shape, from_short(short)), "w")
+        seen = b.reshape(b.transpose(node, (0, n + 2, *range(1, n + 2))), weight) if is_packed else node
+        y = b.conv(data, seen, **{"groups": 1, **plain, **steps})
+        program = compile_graph(b.finish([y]), CPU)
+        (kernel,) = program.kernels
+        assert kernel.choice.get("block") == (block if is_packed else None)
+        found = np.full(y.shape, np.nan, x.dtype)
+        cpu_backend().load(program)([x, packed if is_packed else w], [found])
+        results.append(found)
+    np.testing.assert_array_equal(results[1], results[0])

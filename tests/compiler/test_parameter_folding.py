@@ -183,6 +183,40 @@ def test_packed_weights(compiler, shape, short, numeric, target, packed):
     np.testing.assert_allclose(got, np.maximum(wide[0] @ wide[1].T + wide[2], 0), rtol=error, atol=error * depth)
 
 
+#: (plane, inputs, outputs, window, groups), element type, target -> output channels of a block, 0 for a weight as it is
+PACKED_CONVS = [
+    ((7, 64, 64, 3, 1), "f32", WIDE, 32),
+    ((14, 130, 48, 1, 1), "f32", WIDE, 0),  # pixels fill their vectors, and the sum is short
+    ((7, 130, 48, 1, 1), "f32", WIDE, 16),
+    ((14, 260, 48, 1, 1), "f32", WIDE, 16),
+    ((7, 20, 16, 3, 1), "f64", WIDE, 16),
+    ((7, 64, 60, 3, 1), "f32", WIDE, 0),
+    ((7, 64, 64, 3, 64), "f32", WIDE, 0),
+    ((7, 64, 64, 3, 2), "f32", WIDE, 32),
+    ((7, 64, 64, 3, 1), "f16", WIDE, 0),
+    ((7, 64, 64, 3, 1), "f32", CPU, 0),
+    ((7, 64, 64, 3, 1), "f32", CUDA, 0),
+]
+
+
+@pytest.mark.no_host_code
+@pytest.mark.parametrize("shape, short, target, block", PACKED_CONVS)
+def test_packed_weights_of_convolutions(shape, short, target, block):
+    plane, inputs, outputs, window, groups = shape
+    b = builder()
+    x = b.input(parse(f"{short}[2,{inputs},{plane},{plane}]"), "x")
+    w = b.input(parse(f"{short}[{outputs},{inputs // groups},{window},{window}]"), "w")
+    one, pad = (1, 1), (window // 2,) * 2
+    y = b.conv(x, w, stride=one, low=pad, high=pad, dilate=one, base_dilate=one, groups=groups)
+    program = compile_graph(b.finish([b.tanh(y)], "conv"), target, frozenset({1}), None, frozenset({1}))
+    assert (program.prelude is not None) == bool(block)
+    if target is not CUDA:
+        assert program.kernels[0].choice.get("block") == (block or None)
+    if block:
+        ((_, why, _),) = program.folded_values
+        assert why == "convolutions read it faster in blocks of output channels"
+
+
 @pytest.mark.parametrize("columns", [128, 512])
 def test_another_number_of_rows_takes_the_same_kernel(columns):
     texts = set()

@@ -24,8 +24,8 @@ _CHANGING = (
     (re.compile(r"\b(compiled|found in the cache and loaded|planned with known kernels) in N ms"), "ready in N ms"),
     (re.compile(r"(?<=_)[0-9a-f]{8}\b"), "#" * 8),
     (re.compile(r"\d+ modules? compiled|from (memory|disk|none)|\bcompiled\b"), "compiled or cached"),
-    # processors with AVX-512 keep weights in panels
-    (re.compile(r"^ *computed once,.*\n.*: products read it faster in panels of columns\n", re.M), ""),
+    # processors with AVX-512 keep weights packed
+    (re.compile(r"^ *computed once,.*\n.*: (?:products|convolutions) read it faster in .*\n", re.M), ""),
     (re.compile(r" +$", re.M), ""),
     (re.compile(r" {2,}"), "  "),
 )

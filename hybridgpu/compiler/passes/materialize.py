@@ -18,6 +18,7 @@ from ..ir.indexing import Expr, Var, linearize, of_var, view_operands
 from ..ir.types import TensorType
 from ..primitives import TABLE
 from ..primitives.conv import is_forward
+from ..primitives.packed_weight import packed_weight
 from ..primitives.views import PERMUTING_VIEWS, RESHAPES, strip_views
 from ..size_buckets import bucket
 
@@ -183,7 +184,8 @@ def _operands(b: Builder, node: Node, inputs: list[Node], ctx: PassContext, gene
         if copied is not None:
             pairs = zip(inputs, copied, strict=True)
             return [_swapped_copy(b, i) if copy else _materialize_source(b, i) for i, copy in pairs]
-        return [i if readable_without_copy(node, k, i) else _copy(b, i) for k, i in enumerate(inputs)]
+        packed = device.loop_nests  # kernels of these alone read packed weights
+        return [i if readable_without_copy(node, k, i, packed) else _copy(b, i) for k, i in enumerate(inputs)]
     if generated:
         table, *rest = inputs
         if name == "scatter_set" and table.prim.name != "full" and not readable_without_copy(node, 0, table):
@@ -203,10 +205,12 @@ def readable_without_copy(node: Node, k: int, operand: Node, generated: bool = F
 
     Args:
         operand: what stands there, a view or a value.
-        generated: a kernel computes the product.
+        generated: a kernel computes the product, or (of loops, which reads packed weights) the convolution.
     """
     if node.prim.name in PRODUCTS and k < 2:
         return _dot_can_read(operand, generated)
+    if generated and node.prim.name == "conv" and k == 1 and packed_weight(operand):
+        return True
     return _has_memory(strip_views(operand, RESHAPES))
 
 
@@ -214,6 +218,9 @@ def memory_behind(node: Node, k: int, operand: Node, generated: bool = False) ->
     """What lies in memory where ``operand`` is read; the arguments are those of :func:`readable_without_copy`."""
     if not readable_without_copy(node, k, operand, generated):
         return operand
+    packed = packed_weight(operand) if generated and node.prim.name == "conv" else None
+    if packed:
+        return packed[0]
     view = as_strided(operand)
     return view[0] if view is not None else strip_views(operand, RESHAPES)
 

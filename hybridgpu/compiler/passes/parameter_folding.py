@@ -12,7 +12,7 @@ reading it, and against the memory that it takes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from ...core.dataclass import dataclass
@@ -64,7 +64,7 @@ def run(graph: Graph, ctx: PassContext) -> Graph:
     """The remainder of ``graph`` without what is worth keeping; where there is such, ``ctx.folding`` is the cut."""
     constant = constant_nodes(graph, ctx.folded_inputs)
     hoisted: dict[Node, str] = {}
-    for use in _candidates(graph, constant, ctx.generates):
+    for use in _candidates(graph, constant, ctx):
         if use.node not in hoisted:
             why = _why_hoist(use, hoisted, ctx.target)
             if why:
@@ -76,13 +76,14 @@ def run(graph: Graph, ctx: PassContext) -> Graph:
     return ctx.folding.remainder
 
 
-def _candidates(graph: Graph, constant: set[Node], generates: Callable[[Node], bool]) -> list[_FoldCandidate]:
+def _candidates(graph: Graph, constant: set[Node], ctx: PassContext) -> list[_FoldCandidate]:
     """Where the rest of the graph reads something constant, operands before what is computed from them."""
     candidates: dict[Node, bool] = {}
     for node in graph.nodes:
         if node in constant or not any(i in constant for i in node.inputs):
             continue
-        generated = node.prim.name in ("dot", "conv") and generates(node)
+        strided = node.prim.name == "dot" or (node.prim.name == "conv" and ctx.target.device.loop_nests)
+        generated = strided and ctx.generates(node)
         for k, operand in enumerate(node.inputs):
             if operand not in constant:
                 continue

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Prepacked weights: those of dense layers in panels of columns, as the CPU's products read them fastest.
+"""Prepacked weights: those of dense layers and convolutions in the order in which the CPU's kernels read them fastest.
 
 A product is computed for some columns of the weight at a time. Where these lie side by side and aligned, row after row,
 every load is a whole vector, and no sum has to be folded across a vector at the end: with AVX-512 and beside several rows
@@ -10,6 +10,10 @@ a row's result would. (What is large enough for a library is another matter, as 
 which are slow for few rows, are for the numeric mode 'fast' alone.
 
 In the graph a packed product is one product for each panel. The copy of the weight becomes part of the prelude.
+
+A convolution's vectors are pixels of a row, of which small planes fill a part: four fifths of 7 x 7 pixels. With a packed
+weight they are output channels, every pixel counts, and none has to be aligned (windows of 3 x 3, one thread: 512 channels
+of 7 x 7 190 -> 250 GF/s, 256 of 14 x 14 219 -> 252, 128 of 28 x 28 226 -> 247). The order of its sums stays the same.
 """
 
 from __future__ import annotations
@@ -20,6 +24,7 @@ from typing import TYPE_CHECKING
 from ..devices.cpu import CpuConstants
 from ..ir.graph import Builder, Graph, Node, constant_nodes
 from ..primitives import TABLE
+from ..primitives.packed_weight import pack
 from .parameter_folding import FOLD_REASON
 from .rewrite import replace_nodes
 
@@ -36,9 +41,14 @@ _MIN_ROWS_OF_NARROW = 8  #: of the other operand, at least, beside narrow panels
 def run(graph: Graph, ctx: PassContext) -> Graph:
     """``graph`` with packed weights in its products, where the target gains by it."""
     constant = constant_nodes(graph, ctx.folded_inputs)
-    dots = (n for n in graph.nodes if n.prim.name == "dot")
-    chosen = {n: width for n in dots if (width := _panel_columns(n, constant, ctx.target.numeric == "fast"))}
-    return replace_nodes(graph, chosen, _packed_product)
+    fast = ctx.target.numeric == "fast"
+    chosen: dict[Node, int] = {}
+    for node in graph.nodes:
+        if node.prim.name == "dot":
+            chosen[node] = _panel_columns(node, constant, fast)
+        elif node.prim.name == "conv" and node.inputs[1] in constant and node.inputs[0] not in constant:
+            chosen[node] = ctx.select.packed_outputs(node)
+    return replace_nodes(graph, {n: width for n, width in chosen.items() if width}, _packed)
 
 
 def _panel_columns(dot: Node, constant: Collection[Node], fast: bool) -> int:
@@ -58,6 +68,14 @@ def _panel_columns(dot: Node, constant: Collection[Node], fast: bool) -> int:
     if dot.shape[1] % wide == 0:
         return wide
     return narrow if fast and rows >= _MIN_ROWS_OF_NARROW and dot.shape[1] % narrow == 0 else 0
+
+
+def _packed(b: Builder, node: Node, new: dict[Node, Node], width: int) -> Node:
+    """The product or convolution ``node`` with a weight packed in panels (blocks) of so many columns (output channels)."""
+    if node.prim.name == "dot":
+        return _packed_product(b, node, new, width)
+    reason = {FOLD_REASON: "convolutions read it faster in blocks of output channels"}
+    return b.reapply(node, [new[node.inputs[0]], pack(b, new[node.inputs[1]], width, **reason)])
 
 
 def _packed_product(b: Builder, dot: Node, new: dict[Node, Node], width: int) -> Node:

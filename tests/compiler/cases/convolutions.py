@@ -149,3 +149,28 @@ def convolved_pixels(b: Builder, x: Node, w: Node, v: Node) -> Node:
     """Windows of one element: the number of channels is an argument."""
     y = b.max(plain_conv(b, x, w), 0.0)
     return plain_conv(b, b.concat([x, y], 1), v)
+
+
+def of_packed(b: Builder, packed: Node) -> Node:
+    """A weight behind blocks of output channels; see primitives/packed_weight.py."""
+    blocks, *inner, block = packed.shape
+    n = len(inner)
+    return b.reshape(b.transpose(packed, (0, n + 1, *range(1, n + 1))), (blocks * block, *inner))
+
+
+@case("f32[2,5,9,9]", "f32[2,5,3,3,32]", "f32[64]")
+def packed_weight(b: Builder, x: Node, w: Node, c: Node) -> Node:
+    """Tiles of two rows, and of the last one."""
+    y = plain_conv(b, x, of_packed(b, w))
+    return b.max(y + b.reshape(c, (1, 64, 1, 1)), 0.0)
+
+
+@case("f32[2,3,19,33]", "f32[3,3,1,1,16]")
+def packed_pixels(b: Builder, x: Node, w: Node) -> Node:
+    """Every other pixel of three blocks, where it lies."""
+    return plain_conv(b, x, of_packed(b, w), stride=2)
+
+
+@case("f32[2,4,12,16]", "f32[16]", "f32[1,4,3,3,16]")
+def packed_weight_of_made(b: Builder, x: Node, c: Node, w: Node) -> Node:
+    return plain_conv(b, b.max(x + c, 0.0), of_packed(b, w)) * 0.5

@@ -21,6 +21,7 @@ from ...ir.dims import cached_by_extents
 from ...ir.graph import Node
 from ...ir.indexing import Expr, Index, Var
 from ...passes.fuse.group import Group, label
+from ...primitives.packed_weight import packed_weight
 from ...primitives.views import RESHAPES, strip_views
 from ...size_buckets import bucket, worth_argument
 from ...target import Target
@@ -45,6 +46,7 @@ __all__ = [
     "band_of",
     "convolution",
     "epilogue_statements",
+    "packed_outputs",
     "recompute_factor",
     "schedule_conv",
     "shape_of",
@@ -58,6 +60,11 @@ LANES = CpuConstants.vector_bytes // 4  #: floats of the widest vector
 _MIN_REREAD_CHANNELS = 64  #: output channels that read a band so often that it should stay in a cache, …
 _MIN_NEAR_PIXELS = 6 * LANES  #: … in the first level if a tile's pixels fit there, …
 _MIN_FAR_PIXELS = 512  #: … else in the second, in rows that the hardware fetches ahead
+_PACKED_PIXELS = 512  #: of a band beside a packed weight: results of a block of channels stay near
+#: terms of a sum that a packed weight is worth the transposition of the results for, if pixels fill their vectors …
+_MIN_PACKED_TERMS = 256
+_MIN_SPARSE_PACKED_TERMS = 128  #: … and if less of them counts than this:
+_SPARSE_UTILIZATION = 0.9
 _MAX_TAPS = 4096  #: elements of a channel's kernel (CPU)
 _THREADS = 128  #: of a block
 _MAX_LINE_REGISTERS = 16  #: elements of a line that a thread has at hand
@@ -133,6 +140,8 @@ class Band:
     phases: tuple[int, int]
     taps: tuple[int, ...]
     scratch: int  #: elements of the copy
+    step: int = 1  #: distance of columns
+    block: int = 0  #: output channels whose weights lie side by side; 0: they do not
 
     @property
     def pixels(self) -> int:
@@ -142,6 +151,8 @@ class Band:
     @property
     def utilization(self) -> float:
         """The part of the computed pixels that is wanted."""
+        if self.block:
+            return 1.0
         return self.rows * self.columns / (-(-self.pixels // LANES) * LANES)
 
 
@@ -165,8 +176,13 @@ def _direct_pixels(s: ConvShape, itemsize: int) -> int:
 
 
 @cached_by_extents(1024)
-def band_of(s: ConvShape, itemsize: int, computed: bool = False) -> Band | None:
-    """The band of a convolution on the CPU, None if none fits; what it reads is a copy, if the operand is ``computed``."""
+def band_of(s: ConvShape, itemsize: int, computed: bool = False, block: int = 0) -> Band | None:
+    """The band of a convolution on the CPU, None if none fits.
+
+    Args:
+        computed: the operand is, and what a band reads is a copy.
+        block: output channels of a packed weight's block, 0 for one that is not packed.
+    """
     _, oh, ow = s.result
     _, kh, kw = s.kernel
     if prod(s.kernel) > _MAX_TAPS:
@@ -176,18 +192,20 @@ def band_of(s: ConvShape, itemsize: int, computed: bool = False) -> Band | None:
         low == 0 and (out - 1) * step + r < d
         for low, out, step, r, d in zip(s.low, s.result, s.stride, reach, s.size, strict=True)
     )
-    if not computed and ends and all(v == 1 for v in (*s.stride[1:], *s.base)) and s.stride[0] == 1:
+    most_pixels = _PACKED_PIXELS if block else BAND_PIXELS
+    if not computed and ends and all(v == 1 for v in s.base) and (block or all(v == 1 for v in s.stride)):
         d, h, w = s.size
-        rows = _even_part(oh, max(1, _direct_pixels(s, itemsize) // w))
-        columns = ow if rows > 1 or ow <= BAND_PIXELS else _even_part(ow, BAND_PIXELS)
+        rows = _even_part(oh, max(1, min(_direct_pixels(s, itemsize), most_pixels) // (w * s.stride[1])))
+        columns = ow if rows > 1 or ow <= most_pixels else _even_part(ow, most_pixels)
         taps = tuple(
             (k * s.dilate[0] * h + i * s.dilate[1]) * w + j * s.dilate[2]
             for k in range(s.kernel[0])
             for i in range(kh)
             for j in range(kw)
         )
-        band = Band(rows, columns, True, w, d * h * w, 0, (1, 1), taps, 0)
-        if band.pixels >= LANES:
+        pitch, step = s.stride[1] * w, s.stride[2]
+        band = Band(rows, columns, True, pitch, d * h * w, 0, (1, 1), taps, 0, step, block)
+        if band.pixels >= LANES or block:
             return band
     ph, pw = (
         1 if k == 1 else min(k, step) if dilate == 1 else step
@@ -200,11 +218,13 @@ def band_of(s: ConvShape, itemsize: int, computed: bool = False) -> Band | None:
         return planes * (rows + more_rows) * (columns + more_columns)
 
     def used(rows: int, columns: int) -> float:
+        if block:
+            return 1.0
         pixels = (rows - 1) * (columns + more_columns) + columns
         return rows * columns / (-(-pixels // LANES) * LANES)
 
     line = planes * (ow + more_columns)
-    most = max(1, min(oh, BAND_BYTES // line - more_rows, BAND_PIXELS // (ow + more_columns)))
+    most = max(1, min(oh, BAND_BYTES // line - more_rows, most_pixels // (ow + more_columns)))
     # fewer bands copy less; but a band that fills its vectors better may be worth some more
     fewest = -(-oh // most)
     candidates = {-(-oh // count) for count in range(fewest, min(oh, fewest + 3) + 1)}
@@ -214,9 +234,9 @@ def band_of(s: ConvShape, itemsize: int, computed: bool = False) -> Band | None:
         return used(rows, ow) * new * rows / (rows + 0.1 * more_rows)
 
     rows, columns = max(candidates, key=lambda r: (worth(r), r)), ow
-    if taken(rows, columns) > MAX_COPY_BYTES or columns > BAND_PIXELS:
+    if taken(rows, columns) > MAX_COPY_BYTES or columns > most_pixels:
         most = BAND_BYTES // (planes * (rows + more_rows)) - more_columns
-        columns = _even_part(ow, min(max(most, 4 * LANES), BAND_PIXELS))
+        columns = _even_part(ow, min(max(most, 4 * LANES), most_pixels))
         if taken(rows, columns) > MAX_COPY_BYTES:
             return None
     pitch, copied = columns + more_columns, rows + more_rows
@@ -228,7 +248,19 @@ def band_of(s: ConvShape, itemsize: int, computed: bool = False) -> Band | None:
                 phase = (k * ph + i % s.stride[1]) * pw + j % s.stride[2]
                 places.append(phase * plane + i // s.stride[1] * pitch + j // s.stride[2])
     channel = s.kernel[0] * ph * pw * plane
-    return Band(rows, columns, False, pitch, channel, copied, (ph, pw), tuple(places), s.inputs * channel + 64)
+    scratch = s.inputs * channel + 64
+    return Band(rows, columns, False, pitch, channel, copied, (ph, pw), tuple(places), scratch, block=block)
+
+
+def packed_outputs(s: ConvShape, itemsize: int) -> int:
+    """The output channels of a block in which a weight is packed best, 0 if it stays as it is."""
+    lanes = CpuConstants.vector_bytes // itemsize
+    block = next((v * lanes for v in (2, 1) if s.outputs % (v * lanes) == 0), 0)
+    band = band_of(s, itemsize)
+    if not block or band is None or band_of(s, itemsize, False, block) is None:
+        return 0
+    least = _MIN_SPARSE_PACKED_TERMS if band.utilization < _SPARSE_UTILIZATION else _MIN_PACKED_TERMS
+    return block if s.inputs * prod(s.kernel) >= least else 0
 
 
 def swapped_plane_copies(node: Node) -> tuple[bool, bool] | None:
@@ -366,6 +398,9 @@ def convolution(
     assert shape is not None and program.contraction is not None
     swapped = target.name != "cpu" and _swapped_layouts(conv) is not None
     x, w = (strip_views(i) if swapped else strip_views(i, RESHAPES) for i in conv.inputs)
+    packed = packed_weight(conv.inputs[1])
+    if packed:
+        w = packed[0]
     writer = CWriter(target, program, allows_dynamic=True)
     image = None
     if prologues:
@@ -414,7 +449,8 @@ def schedule_conv(
 def _band_kernel(c: Convolution) -> Kernel:
     """On the CPU: bands of the result, tile after tile."""
     shape = c.shape
-    band = band_of(shape, c.conv.dtype.size, c.image is not None)
+    _, block = packed_weight(c.conv.inputs[1]) or (None, 0)
+    band = band_of(shape, c.conv.dtype.size, c.image is not None, block)
     assert band is not None
     pixels = shape.is_pointwise and band.direct  # one kernel whatever the number of inputs
     _, height, width = shape.result
@@ -429,6 +465,7 @@ def _band_kernel(c: Convolution) -> Kernel:
                 "columns": band.columns,
                 "copies": not band.direct,
                 "use": round(band.utilization, 2),
+                "block": block or None,
             }
         ),
         (units, shape.inputs) if pixels else (units,),
@@ -451,7 +488,7 @@ def _slices(shape: ConvShape, band: Band, bands: int) -> int:
 
     Each makes the copy of its band anew if it is the first that a thread takes at once, so that it should compute much of that.
     """
-    most = shape.outputs // (_SLICE_CHANNELS if band.direct else 4 * _SLICE_CHANNELS)
+    most = shape.outputs // (band.block or (_SLICE_CHANNELS if band.direct else 4 * _SLICE_CHANNELS))
     return max(1, min(-(-_UNITS // bands), most))
 
 

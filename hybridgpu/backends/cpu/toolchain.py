@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The C++ toolchain: which compiler there is, and which flags it takes.
 
-A process whose programs are on disk needs no more of it than its key: what runs it (compiling.py) is imported when
+A process whose programs are on disk needs no more of it than its key: what runs it (compile.py) is imported when
 there is something to compile.
 """
 

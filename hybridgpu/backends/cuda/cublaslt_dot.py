@@ -81,7 +81,7 @@ def matrices(shape: Sequence[int], strides: Sequence[int]) -> Matrices | None:
 
 
 class ProductLibrary(LazyLibrary[Binding]):
-    """Computes ``dot`` and ``affine`` by cuBLASLt where it is installed; a :class:`~..library.Library`.
+    """Computes ``dot`` and ``gemm_bias`` by cuBLASLt where it is installed; a :class:`~..library.Library`.
 
     Args:
         place: the device.

@@ -57,6 +57,11 @@ class _Scope:
 
 
 class _Writer:
+    """Printer of Python from Jinja's syntax tree: a method ``_NAME`` for each kind of statement and expression.
+
+    What has no method is refused with the template's line.
+    """
+
     def __init__(self, name: str) -> None:
         self.lines: list[str] = []
         self._name, self._depth, self._count = name, 0, 0

@@ -143,6 +143,11 @@ def flip_weight(b: Builder, w: Node, groups: int) -> Node:
 
 
 def _vjp(b: Builder, g: Node, y: Node, inputs: Sequence[Node], params: Params) -> Sequence[Node | None]:
+    """The cotangents of data and weight, both convolutions again.
+
+    That of the data takes strides as dilation of ``g`` and reversed kernels; that of the weight has batch and channels
+    swapped, and the cotangent as its kernel.
+    """
     x, w = inputs
     groups = params["groups"]
     names = ("stride", "low", "dilate", "base_dilate")
@@ -248,6 +253,10 @@ def _by_phases(xp: Any, x: Any, w: Any, params: Params, out: TensorType) -> Any:
 
 
 def _evaluate(xp: Any, inputs: Sequence[Any], params: Params, out: TensorType) -> Any:
+    """The convolution on arrays: by products of unfolded windows, with quicker ways for one position and depthwise.
+
+    Half precision is computed in float32.
+    """
     x, w = inputs
     if out.dtype.short == "f16":
         x, w = x.astype(xp.float32), w.astype(xp.float32)

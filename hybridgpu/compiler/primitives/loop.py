@@ -357,6 +357,10 @@ class _Reverse:
         return total, {k: _sum(b, parts) for k, parts in final.items()}
 
     def gradients(self) -> list[Node | None]:
+        """The cotangents of all operands: one loop in the opposite order, over the derivative of a step.
+
+        Cotangents of states and captured values are its states; what needs no order is summed after it.
+        """
         b, types = self.b, self.types
         # what is already there: stacked results and states of this node
         kept = tuple(sorted(self.values))

@@ -205,6 +205,16 @@ _Key = tuple[Node, Index, tuple[Condition, ...]]
 
 @dataclass
 class _Evaluator:
+    """Builder of a group's scalar expressions: nodes at indices, memoized and interned; views become index arithmetic.
+
+    Attributes:
+        memo: what was built, by node, index and conditions.
+        interned: scalars by their structure: equal ones are one object.
+        scalars: all of them, operands first.
+        reductions, column_sums, full_reductions: of rows; of columns and of everything, over all rows.
+        contraction: the scalar of the group's product or convolution.
+    """
+
     group: Group
     memo: dict[_Key, Scalar] = field(default_factory=dict)
     interned: dict[Any, Scalar] = field(default_factory=dict)

@@ -92,6 +92,10 @@ def run(graph: Graph, ctx: PassContext) -> FusionPlan:
 
 
 def _assign_group(state: State, node: Node) -> None:
+    """One step of the certificate: ``node`` joins the highest group among its readers, or opens one a level above.
+
+    Readers that are not joined get a refusal each. Library calls and scatters always open a group of their own.
+    """
     consumers = state.readers_of(node)
     level = 1 + max((g.level for g in consumers), default=-1)
     if hoist_column_sums(state, node, consumers):
@@ -290,6 +294,10 @@ def _try_join(state: State, group: Group, node: Node, needed_elsewhere: bool) ->
 
 
 def _try_join_elementwise(state: State, group: Group, node: Node, needed_elsewhere: bool) -> Refusal | None:
+    """The join of an elementwise operation or a gather: added to ``group`` at every index it is read at, or refused.
+
+    A value that others need, too, must be visited once, in the order in which it lies in memory, to be stored here.
+    """
     indices, reduced = group.reads[node], group.reduced
     if state.target.device.loop_nests and reduced and _reads_wide_concat(node) and not _depends_on_reduction(node):
         reason = f"{label(node)} reads a concat, for which loops are split, but not those of a reduction"
@@ -440,6 +448,10 @@ def _scaled_to_bucket(times: int, loops: Sequence[Var], used: frozenset[Var]) ->
 
 
 def _try_join_reduction(state: State, group: Group, node: Node, needed_elsewhere: bool) -> Refusal | None:
+    """The join of a reduction: its results must be read row by row, and a group reduces over one set of axes.
+
+    A group without a reduction gets the axes of this one.
+    """
     operand = node.inputs[0]
     if group.contraction is not None:
         return Refusal(node, group.root, "epilogue", "the epilogue of a contraction does not hold reductions")
@@ -473,6 +485,10 @@ def _try_join_reduction(state: State, group: Group, node: Node, needed_elsewhere
 
 
 def _try_join_contraction(state: State, group: Group, node: Node, needed_elsewhere: bool) -> Refusal | None:
+    """The join of a product or convolution: ``group`` becomes its epilogue, which reads each result once, forwards.
+
+    On CUDA a convolution also joins the reduction of its pooling windows.
+    """
     if (
         group.contraction is None
         and group.reduced

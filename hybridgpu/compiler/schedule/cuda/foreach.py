@@ -150,6 +150,7 @@ def _chunks(places: Sequence[int], scheduled: Scheduled) -> Iterator[list[int]]:
 
 
 def _foreach(kernels: list[Kernel]) -> Kernel:
+    """The one launch of ``kernels``: those of equal text are instances of one body, sizes and bounds are parameters."""
     alike: dict[tuple[str, ...], list[tuple[Kernel, MapFields, LinearPart]]] = {}
     for k in kernels:
         assert isinstance(k.fields, MapFields)

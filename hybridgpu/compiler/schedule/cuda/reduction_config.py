@@ -364,6 +364,13 @@ def _register_pressure(work: Workload, steps: int, threads: int, target: Target)
 
 
 def _row_config(work: Workload, target: Target, team: int, cluster: int, block: int = 0) -> LaunchConfig:
+    """The launch with rows along threads, and its seconds by the cost model.
+
+    Args:
+        team: threads of a row in each block.
+        cluster: blocks of a row.
+        block: threads of a block; 0: those of a team, but at least the smallest block.
+    """
     gpu = target.gpu
     spans = -(-(work.width + (work.vector - 1 if work.unaligned_rows else 0)) // work.vector)
     steps = -(-spans // (team * cluster))
@@ -431,6 +438,14 @@ def _cluster_reduced(work: Workload, target: Target, cluster: int, teams: int) -
 def _column_config(
     work: Workload, target: Target, neighbours: int, across: int, down: int, cluster: int
 ) -> LaunchConfig:
+    """The launch with rows side by side (threads run across them first), and its seconds by the cost model.
+
+    Args:
+        neighbours: rows that are adjacent in memory.
+        across: threads that each take ``work.vector`` rows.
+        down: threads that share a row.
+        cluster: blocks that share a row.
+    """
     gpu = target.gpu
     threads = across * down
     rows = across * work.vector

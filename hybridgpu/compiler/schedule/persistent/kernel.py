@@ -499,6 +499,14 @@ def _step(
 def _persistent_kernel(
     kernels: Sequence[Kernel], placed: Sequence[PhaseStep], target: Target, why: str, cluster: int
 ) -> Kernel:
+    """The kernel of all steps: its launch, its parameters (each array once), loops, prefetches and the record.
+
+    Args:
+        kernels: the steps, a loop counted as one.
+        placed: the same with the bodies of loops spread out, each with its phase.
+        why: the reason for a persistent kernel, for reports.
+        cluster: blocks of the only cluster; 0: the grid has several.
+    """
     gpu = target.gpu
     sizes = [size_of(p.kernel) for p in placed]
     threads = block_threads(sizes)

@@ -509,7 +509,7 @@ def run_program(
     steps = [s for s in program.steps if isinstance(s, KernelStep)]
     for launch, step in zip(driver.launches[before:], steps, strict=True):
         assert not exact or (launch.read, launch.written) == (step.bytes_read, step.bytes_written)
-    assert not exact or not any(k.choice.get("read_again") for k in program.kernels)
+    assert not exact or not any(k.choice.get("reread_bytes") for k in program.kernels)
     return outputs
 
 

@@ -120,7 +120,7 @@ def check(graph: Graph, rtol: float = 2e-5) -> Program:
 def test_one_kernel_reads_everything_once(make, shape, compiler):
     program = check(graph_of(MAKERS[make], shape))
     assert len(program.steps) == 1 and program.bytes_moved == program.bytes_min
-    assert program.kernels[0].choice["sums_beside_rows"] == {"softmax_bias": 1, "rows_as_results": 1}.get(make, 2)
+    assert program.kernels[0].choice["column_sums"] == {"softmax_bias": 1, "rows_as_results": 1}.get(make, 2)
 
 
 TOGETHER = "sums are taken on the way over rows, "
@@ -129,13 +129,13 @@ TOGETHER = "sums are taken on the way over rows, "
 @pytest.mark.parametrize(("count", "width", "sums"), [(2, 128, [2]), (4, 3072, [4]), (4, 4096, [0, 1, 3])])
 def test_walks_with_sums_become_one_as_far_as_these_fit(count, width, sums, compiler):
     program = check(graph_of(softmaxes(count), (20, width)))
-    assert sorted(k.choice.get("sums_beside_rows", 0) for k in program.kernels) == sums  # 0: the maximum, for two
+    assert sorted(k.choice.get("column_sums", 0) for k in program.kernels) == sums  # 0: the maximum, for two
     assert any(why.startswith(TOGETHER) for *_, why in program.refusals) is (len(sums) > 1)
 
 
 def test_a_lone_row_has_no_sums(compiler):
     program = check(graph_of(norm_slopes, (1, 64)))
-    assert not any("sums_beside_rows" in k.choice for k in program.kernels)
+    assert not any("column_sums" in k.choice for k in program.kernels)
 
 
 @pytest.mark.parametrize(("dtype", "rtol"), [("f16", 2e-3), ("bf16", 2e-2), ("f64", 1e-12)])
@@ -202,7 +202,7 @@ def behind_a_product(b: Builder, x: Node, dy: Node, g: Node) -> Made:
 def test_sums_move_to_the_level_of_their_rows(make, compiler):
     program = check(graph_of(make, (128, 256)), 1e-4)
     assert len(program.steps) == 2
-    assert sum("sums_beside_rows" in k.choice for k in program.kernels) == 1
+    assert sum("column_sums" in k.choice for k in program.kernels) == 1
 
 
 def between_products(b: Builder, x: Node, dy: Node, g: Node) -> Made:
@@ -293,7 +293,7 @@ NONE_OR_ONE = [(sum_of_all, 0), (sum_of_sums, 0), (sums_of_both, 1), (sums_behin
 @pytest.mark.parametrize(("make", "sums"), NONE_OR_ONE)
 def test_what_is_no_sum_beside_rows(make, sums, compiler):
     program = check(graph_of(make, (128, 128)), 1e-4)
-    assert sum(k.choice.get("sums_beside_rows", 0) for k in program.kernels) == sums
+    assert sum(k.choice.get("column_sums", 0) for k in program.kernels) == sums
 
 
 def in_pieces(b: Builder, x: Node, dy: Node, g: Node) -> Made:
@@ -304,7 +304,7 @@ def in_pieces(b: Builder, x: Node, dy: Node, g: Node) -> Made:
 
 def test_columns_of_rows_in_pieces(compiler):
     (kernel,) = check(graph_of(in_pieces, (50, 100))).kernels
-    assert kernel.choice["sums_beside_rows"] == 1
+    assert kernel.choice["column_sums"] == 1
 
 
 REFUSED: list[tuple[Any, tuple[int, ...], str]] = [
@@ -320,7 +320,7 @@ REFUSED: list[tuple[Any, tuple[int, ...], str]] = [
 @pytest.mark.parametrize(("make", "shape", "reason"), REFUSED)
 def test_what_is_refused_and_why(make, shape, reason, compiler):
     program = check(graph_of(make, shape), 1e-4)
-    assert not any("sums_beside_rows" in k.choice for k in program.kernels)
+    assert not any("column_sums" in k.choice for k in program.kernels)
     assert not reason or any(rule == "column-sums" and reason in why for _, _, rule, why in program.refusals), (
         program.refusals
     )
@@ -379,7 +379,7 @@ def test_mixtures(seed, compiler):
 def test_many_mixtures_have_plans():
     """About half of them take sums beside rows."""
     programs = [compile_graph(mixture(seed), CPU) for seed in range(60)]
-    assert sum(any("sums_beside_rows" in k.choice for k in p.kernels) for p in programs) > 15
+    assert sum(any("column_sums" in k.choice for k in p.kernels) for p in programs) > 15
 
 
 def a_value_of_columns(b: Builder, x: Node, dy: Node, g: Node) -> Made:

@@ -49,7 +49,7 @@ ALONE = CUDA.changed(cluster_blocks=1)  #: rows of one block, as before sm_90
 
 
 def beside(program: Program) -> list[dict]:
-    return [k.choice for k in program.kernels if "sums_beside_rows" in k.choice]
+    return [k.choice for k in program.kernels if "column_sums" in k.choice]
 
 
 def four_sums(b: Builder, x: Node, dy: Node, g: Node) -> Made:
@@ -62,9 +62,9 @@ def four_sums(b: Builder, x: Node, dy: Node, g: Node) -> Made:
 def test_two_kernels_read_everything_once(make, shape, cuda_driver):
     program = check(cuda_driver, graph_of(MAKERS[make], shape), FEW, orders=2)
     (choice,) = beside(program)
-    assert choice["sums_beside_rows"] == {"softmax_bias": 1, "rows_as_results": 1}.get(make, 2)
+    assert choice["column_sums"] == {"softmax_bias": 1, "rows_as_results": 1}.get(make, 2)
     assert len(program.steps) == 2
-    parts = 2 * choice["sums_beside_rows"] * choice["parts"] * shape[-1] * 4
+    parts = 2 * choice["column_sums"] * choice["parts"] * shape[-1] * 4
     beyond = 0 if make != "scaled_slopes" else 4 * shape[-1]  # what a sum is added to is read by the second kernel, too
     assert program.bytes_moved - program.bytes_min == parts + beyond
 
@@ -124,7 +124,7 @@ def test_blocks_put_their_sums_together(dtype, width, cuda_driver):
 def test_long_rows_of_one_block(width, shared, two, cuda_driver):
     """What is needed again, beside sums that take half of the registers, is in shared memory."""
     program = check(cuda_driver, graph_of(norm_slopes, (3, width)), ALONE.changed(shared_bytes=shared << 10))
-    assert [(c["sums_beside_rows"], "cluster" in c, "read_again" in c) for c in beside(program)] == [
+    assert [(c["column_sums"], "cluster" in c, "reread_bytes" in c) for c in beside(program)] == [
         (two, False, False)
     ] * bool(two)
 
@@ -186,12 +186,12 @@ def test_of_a_square_rows_are_not_taken_for_columns(make, cuda_driver):
 @pytest.mark.parametrize(("make", "sums"), NONE_OR_ONE)
 def test_what_is_no_sum_beside_rows(make, sums, cuda_driver):
     program = check(cuda_driver, graph_of(make, (128, 128)))
-    assert sum(c["sums_beside_rows"] for c in beside(program)) == sums
+    assert sum(c["column_sums"] for c in beside(program)) == sums
 
 
 def test_columns_of_rows_in_pieces(cuda_driver):
     (choice,) = beside(check(cuda_driver, graph_of(in_pieces, (50, 100)), FEW))
-    assert choice["sums_beside_rows"] == 1
+    assert choice["column_sums"] == 1
 
 
 def test_a_value_of_columns_is_stored_once(cuda_driver):
@@ -202,7 +202,7 @@ def test_a_value_of_columns_is_stored_once(cuda_driver):
 
 def test_as_many_sums_as_there_are_registers_for(cuda_driver):
     program = check(cuda_driver, graph_of(four_sums, (5, 9000)), ALONE)
-    assert [c["sums_beside_rows"] for c in beside(program)] == [3]
+    assert [c["column_sums"] for c in beside(program)] == [3]
     reason = "for which a thread would need 72 registers"
     assert any(rule == "column-sums" and reason in why for _, _, rule, why in program.refusals), program.refusals
 
@@ -210,7 +210,7 @@ def test_as_many_sums_as_there_are_registers_for(cuda_driver):
 @pytest.mark.parametrize(("count", "width", "sums"), [(2, 128, [2]), (3, 9000, [3]), (3, 15000, [1, 2])])
 def test_walks_with_sums_become_one_as_far_as_these_fit(count, width, sums, cuda_driver):
     program = check(cuda_driver, graph_of(softmaxes(count), (7, width)), ALONE.changed(multiprocessors=2))
-    assert sorted(c["sums_beside_rows"] for c in beside(program)) == sums
+    assert sorted(c["column_sums"] for c in beside(program)) == sums
     assert any(why.startswith(TOGETHER) for *_, why in program.refusals) is (len(sums) > 1)
 
 
@@ -232,7 +232,7 @@ def of_many(dtype: str, width: int, arrays: int, sums: int) -> Graph:
 def test_sums_of_many_arrays(dtype, width, arrays, sums, words, cuda_driver):
     """These take registers, too: what is not refused has a form that has enough."""
     program = check(cuda_driver, of_many(dtype, width, arrays, sums), ALONE)
-    assert [c["sums_beside_rows"] for c in beside(program)] == [sums] * (not words)
+    assert [c["column_sums"] for c in beside(program)] == [sums] * (not words)
     refused = [why for _, _, rule, why in program.refusals if rule == "column-sums"]
     assert [why.endswith(f"for which a thread would need {words} registers") for why in refused] == [True] * bool(words)
 
@@ -334,7 +334,7 @@ def test_sums_that_take_most_registers_leave_no_stack(arch):
     for make in (norm_slopes, norm_gelu, rms_slopes):
         for w in lengths:
             for k in compile_graph(graph_of(make, (512, w)), target).kernels:
-                if "sums_beside_rows" in k.choice:
+                if "column_sums" in k.choice:
                     found[k.name] = k
     options = ["-default-device", *NUMERIC["strict"]]
     report = compile_report(module_source(list(found.values())), arch, options, [kernels_folder()])

@@ -126,7 +126,7 @@ def check(graph: Graph, rtol: float = 2e-5) -> Program:
 def test_one_kernel_reads_everything_once(make, shape, compiler):
     program = check(graph_of(MAKERS[make], shape))
     assert len(program.steps) == 1 and program.bytes_moved == program.bytes_min
-    assert program.kernels[0].choice["totals"] == {"norms": 3}.get(make, 1)
+    assert program.kernels[0].choice["full_reductions"] == {"norms": 3}.get(make, 1)
 
 
 @pytest.mark.parametrize(("dtype", "rtol"), [("f16", 2e-3), ("bf16", 2e-2), ("f64", 1e-12)])
@@ -206,7 +206,7 @@ def of_windows(b: Builder, x: Node, label: Node) -> Made:
 def test_what_is_no_total_on_the_way(make, compiler):
     """What all rows wait for, positions, windows, and rows over which sums are taken already."""
     program = check(graph_of(make, (70, 100)))
-    assert len(program.steps) > 1 and not any("totals" in k.choice for k in program.kernels)
+    assert len(program.steps) > 1 and not any("full_reductions" in k.choice for k in program.kernels)
 
 
 def clipped(b: Builder, x: Node, label: Node) -> Made:
@@ -225,7 +225,7 @@ def contrasted(b: Builder, x: Node, label: Node) -> Made:
 @pytest.mark.parametrize("make", [clipped, contrasted], ids=lambda f: f.__name__)
 def test_elements_that_wait_for_the_total_are_a_second_walk(make, shape, compiler):
     program = check(graph_of(make, shape))
-    assert [k.choice.get("totals", 0) for k in program.kernels] == [1, 0]
+    assert [k.choice.get("full_reductions", 0) for k in program.kernels] == [1, 0]
 
 
 @pytest.mark.parametrize("make", ["cross_entropy", "focal", "norms"])

@@ -174,7 +174,7 @@ def execute_as_cuda(name: str, cuda_driver) -> None:
         steps = [s for s in program.steps if isinstance(s, KernelStep)]
         for launch, step in zip(cuda_driver.launches[before:], steps):
             assert launch.written == step.bytes_written
-            again = program.kernels[step.kernel].choice.get("read_again", 0)
+            again = program.kernels[step.kernel].choice.get("reread_bytes", 0)
             if again:  # every access counts
                 assert launch.report.global_read == step.bytes_read
             # what every block looks through is counted each time, and read once as far as this measure goes

@@ -121,7 +121,7 @@ def test_one_kernel_reads_what_two_would(make, of, wanted, numeric, cuda_driver)
 def test_what_has_to_wait_waits(make, cuda_driver):
     program = check(cuda_driver, graph_of(make, ROWS))
     assert len(large(program, prod(parse(ROWS).shape))) > 1
-    assert any("sums_beside_rows" in k.choice for k in program.kernels) is (make is behind_sums)
+    assert any("column_sums" in k.choice for k in program.kernels) is (make is behind_sums)
     assert (1, 2) not in large(program, prod(parse(ROWS).shape))
 
 

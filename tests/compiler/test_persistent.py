@@ -53,7 +53,7 @@ def test_a_loop_is_a_step(name, cuda_driver):
     kinds, turns, barriers = LOOPS[name]
     program = program_of(name)
     (kernel,), (_,) = program.kernels, program.steps
-    assert kernel.choice["steps"] == kinds and kernel.choice["turns"] == turns
+    assert kernel.choice["steps"] == kinds and kernel.choice["iterations"] == turns
     assert kernel.choice["barriers"] == barriers
     assert re.match(rf"a loop of {max(turns)} turns is one kernel: ", program.launch_fusion_notes[0])
     run(program, cuda_driver)
@@ -70,7 +70,7 @@ def test_a_recurrent_layer_and_its_gradients():
     program = program_of("looped_slopes")
     assert [k.kind for k in program.kernels] == ["graph", "matmul"]
     assert [k.launch["threads"] for k in program.kernels] == [256, 512]
-    assert program.kernels[0].choice["turns"].count(4) == 8
+    assert program.kernels[0].choice["iterations"].count(4) == 8
 
 
 def recurrent(length: int, batch: int, size: int = 16, how: str = "always") -> Program:
@@ -132,7 +132,7 @@ def test_what_is_fetched_ahead(name, cuda_driver):
     program = program_of(name)
     (kernel,), (step,) = program.kernels, program.steps
     far, near = AHEAD[name]
-    assert kernel.choice.get("ahead", {}) == {k: n for k, n in (("l2", far), ("shared", near)) if n}
+    assert kernel.choice.get("prefetched", {}) == {k: n for k, n in (("l2", far), ("shared", near)) if n}
     assert kernel.launch["shared"] == near
     assert ("bytes into the second-level cache" in kernel.choice["why"]) == bool(far)
     run(program, cuda_driver)
@@ -188,7 +188,7 @@ FETCHES = {
 def test_what_there_is_room_for(what):
     machine, name, found = FETCHES[what]
     (kernel,) = compile_graph(build(name), cuda_of(name).changed(**machine)).kernels
-    assert kernel.choice["ahead"] == found
+    assert kernel.choice["prefetched"] == found
 
 
 def test_many_lines_for_few_blocks_are_left():
@@ -202,7 +202,7 @@ def test_many_lines_for_few_blocks_are_left():
         (kernel,) = compile_graph(
             graph, CUDA.changed(resident="always", multiprocessors=2, persistent_cluster=0)
         ).kernels
-        return kernel.choice.get("ahead", {})
+        return kernel.choice.get("prefetched", {})
 
     assert fetched(300) == {"l2": 36000}
     assert fetched(3000) == {}

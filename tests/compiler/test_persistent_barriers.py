@@ -217,7 +217,7 @@ def test_every_barrier_of_a_cluster_is_needed(name, cluster, monkeypatch):
     wait = "hg::cluster_sync();" if cluster > 1 else "__syncthreads();"
     places = [m.span() for m in re.finditer(rf"^ *(?:if \(iteration > 0\) )?({re.escape(wait)})$", kernel.text, re.M)]
     places = [p for p in places if p[0] > kernel.text.index("__global__")]
-    assert len(places) == kernel.text.count("// phase ") - (not kernel.choice.get("turns"))
+    assert len(places) == kernel.text.count("// phase ") - (not kernel.choice.get("iterations"))
     weaker = "{ hg::cluster_arrive_relaxed(); hg::cluster_wait(); }" if cluster > 1 else ";"
     for begin, end in places:
         text = kernel.text[:begin] + kernel.text[begin:end].replace(wait, weaker) + kernel.text[end:]

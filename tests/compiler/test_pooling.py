@@ -126,17 +126,17 @@ BEFORE = {
 }
 #: what is pooled, its shape, kernel, stride, padding -> kernels, and how the last one's loops are made
 PLANS = [
-    ("nothing", (1, 64, 112, 112), 3, 2, 1, 1, "written out"),
+    ("nothing", (1, 64, 112, 112), 3, 2, 1, 1, "unrolled"),
     # a way through the caches costs less than three operations for every window
-    ("scaled, relu", (1, 64, 112, 112), 3, 2, 1, 2, "written out"),
-    ("scaled, relu", (1, 64, 112, 112), 3, 1, 1, 2, "written out"),
-    ("scaled", (1, 64, 28, 28), 3, 2, 1, 2, "written out"),
-    ("from half", (1, 64, 112, 112), 3, 2, 1, 2, "written out"),
-    ("sigmoid", (1, 64, 112, 112), 3, 2, 1, 2, "written out"),
+    ("scaled, relu", (1, 64, 112, 112), 3, 2, 1, 2, "unrolled"),
+    ("scaled, relu", (1, 64, 112, 112), 3, 1, 1, 2, "unrolled"),
+    ("scaled", (1, 64, 28, 28), 3, 2, 1, 2, "unrolled"),
+    ("from half", (1, 64, 112, 112), 3, 2, 1, 2, "unrolled"),
+    ("sigmoid", (1, 64, 112, 112), 3, 2, 1, 2, "unrolled"),
     # … and one through memory costs more
-    ("scaled, relu", (8, 64, 112, 112), 3, 2, 1, 1, "written out"),
-    ("relu", (1, 64, 112, 112), 3, 2, 1, 1, "written out"),
-    ("relu", (1, 64, 28, 28), 3, 2, 1, 2, "written out"),
+    ("scaled, relu", (8, 64, 112, 112), 3, 2, 1, 1, "unrolled"),
+    ("relu", (1, 64, 112, 112), 3, 2, 1, 1, "unrolled"),
+    ("relu", (1, 64, 28, 28), 3, 2, 1, 2, "unrolled"),
     # every element is in one window, so nothing is computed again
     ("scaled, relu", (1, 64, 28, 28), 2, 2, 0, 1, "columns"),
     ("sigmoid", (1, 64, 112, 112), 2, 2, 0, 1, "columns"),
@@ -166,7 +166,7 @@ def test_a_channels_scale_is_loaded_outside_the_window(compiler):
     over = windowed(b, scaled(b, x, channels), (3, 3), (2, 2), (1, 1), (56, 56), (1, 1), -1.0)
     program, (made,), (want,) = ran(b, [b.amax(over, axes=(0, 1))])
     (kernel,) = program.kernels
-    assert kernel.choice["form"] == "written out" and kernel.text.count("x0[i") == 1
+    assert kernel.choice["form"] == "unrolled" and kernel.text.count("x0[i") == 1
     np.testing.assert_allclose(made, want, 1e-5, 1e-5)
 
 

@@ -137,7 +137,7 @@ def test_reductions_are_written_rather_than_what_is_made_of_them(what, target):
     function, kinds, between, arrays = REDUCED[what]
     types = [f"{t}[{N}]" if t == "i64" else f"{t}[{N},{N}]" for t in kinds]
     program = compile_graph(graph_of(function, *types), target)
-    totals = any("totals" in k.choice for k in program.kernels)  # (a host adds up what is picked on the way)
+    totals = any("full_reductions" in k.choice for k in program.kernels)  # (a host adds up what is picked on the way)
     assert totals == (target is CPU and between == 2 * ROW)
     assert stored(program) == (0 if totals else between)
     assert arrays * ARRAY < program.bytes_moved < arrays * ARRAY + 16 * ROW

@@ -101,7 +101,7 @@ def check(driver: Any, graph: Graph, target: Target = CUDA, specials: bool = Fal
     steps = [s for s in program.steps if isinstance(s, KernelStep)]
     for launch, step in zip(driver.launches[before:], steps, strict=True):
         choice = program.kernels[step.kernel].choice
-        again = choice.get("read_again", 0)
+        again = choice.get("reread_bytes", 0)
         assert launch.read == step.bytes_read - again and launch.written == step.bytes_written, choice
         assert not again or launch.report.global_read >= step.bytes_read
     return program
@@ -122,7 +122,7 @@ def test_softmax_of_every_length(cuda_driver, length):
     rows = max(1, min(37, 6000 // length))
     program = check(cuda_driver, graph_of(softmax, f"f32[{rows},{length}]"))
     assert len(program.steps) == 1
-    assert "read_again" not in choices(program)[0]
+    assert "reread_bytes" not in choices(program)[0]
 
 
 DTYPES = ["f16", "bf16", "f32", "f64"]
@@ -146,11 +146,11 @@ def test_layer_norm_of_every_float(cuda_driver, dtype, length):
 FORMS: dict[str, tuple[dict[str, int], Callable[[dict[str, Any], dict[str, int]], bool]]] = {
     "registers": ({"cluster_blocks": 1, "shared_bytes": 2048}, lambda c, launch: not launch["shared"]),
     "shared": ({"cluster_blocks": 1, "thread_items": 0}, lambda c, launch: launch["shared"] > 0),
-    "usual": ({}, lambda c, launch: "read_again" not in c),
+    "usual": ({}, lambda c, launch: "reread_bytes" not in c),
     "cluster": ({"multiprocessors": 16}, lambda c, launch: c.get("cluster", 1) > 1),
     "again": (
         {"cluster_blocks": 1, "thread_items": 0, "shared_bytes": 2048},
-        lambda c, launch: c["read_again"] > 0 and not launch["shared"],
+        lambda c, launch: c["reread_bytes"] > 0 and not launch["shared"],
     ),
 }
 ROWS: list[tuple[Callable[..., Any], tuple[str, ...]]] = [
@@ -218,7 +218,7 @@ LONG_INNER = [
 def test_blocks_of_a_cluster_share_rows_side_by_side(cuda_driver, function, types, machine):
     program = check(cuda_driver, graph_of(function, *types), CUDA.changed(**machine), orders=2)
     (choice,) = choices(program)
-    assert choice["form"] == "columns" and choice["cluster"] > 1 and "read_again" not in choice
+    assert choice["form"] == "columns" and choice["cluster"] > 1 and "reread_bytes" not in choice
     assert program.bytes_moved == program.bytes_min
 
 
@@ -390,7 +390,7 @@ def shared_out(b: Builder, x: Node) -> Node:
 def test_what_an_architecture_can_keep(arch, kept):
     program = compile_graph(graph_of(shared_out, "f32[1024,40000]"), cuda_target(arch, 100))
     (choice,) = choices(program)
-    assert ("read_again" not in choice) == kept
+    assert ("reread_bytes" not in choice) == kept
     assert (choice.get("cluster", 1) > 1) == (arch == "sm_90")
     assert choice["why"]
 
@@ -400,7 +400,7 @@ def test_a_row_that_is_read_again_counts_again():
         compile_graph(graph_of(shared_out, "f32[256,40000]"), cuda_target(arch, 132)) for arch in ("sm_90", "sm_75")
     )
     assert near.bytes_moved == near.bytes_min
-    assert far.bytes_moved == near.bytes_min + choices(far)[0]["read_again"]
+    assert far.bytes_moved == near.bytes_min + choices(far)[0]["reread_bytes"]
 
 
 @pytest.mark.parametrize("length", [8, 128, 1000, 4096])

@@ -146,7 +146,7 @@ def test_real_machines_read_it_once(shape, axes, arch):
         program = compile_graph(graph, target)
         read = sum(s.bytes_read for s in program.steps)
         assert times * nbytes * (times == 1) <= read <= times * nbytes * 1.02
-        assert not any(k.choice.get("read_again") for k in program.kernels)
+        assert not any(k.choice.get("reread_bytes") for k in program.kernels)
 
 
 @pytest.mark.parametrize(("dtype", "offset", "bound"), [(f32, 1e4, 1e-5), (f32, 100, 2e-6), (f64, 1e8, 1e-13)])

@@ -46,7 +46,7 @@ def test_one_kernel_each_way(shape, target):
         read = {n for node in graph.nodes for n in node.inputs if n.prim.name == "input"}
         least = sum(n.type.nbytes for n in read) + sum(n.type.nbytes for n in graph.outputs)
         assert program.bytes_moved == least
-        assert "read_again" not in program.kernels[0].choice
+        assert "reread_bytes" not in program.kernels[0].choice
 
 
 @pytest.mark.parametrize("act", ["", "relu"])

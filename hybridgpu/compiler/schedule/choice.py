@@ -1,21 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What schedules decided, for reports: nothing reads it to compile.
+"""Decisions of schedules, for reports: nothing reads them to compile.
 
 The names of numbers, as reports show them:
 
 - *form*: the loops, where there are several kinds; *tile*: of the loops or lanes; *width*: elements of a row; *kept*: values
-  of an element that are kept for later walks; *group*: rows walked together; *run*: elements of a row that lanes take at once;
+  of an element that are cached for later passes; *group*: rows of one pass; *run*: elements of a row that lanes take at once;
 - *threads*, *blocks*, *cluster*: of a launch on CUDA; *team*: threads of a row; *vector*, *vectors*: elements of an access;
   *steps*: accesses of a thread, or kinds of kernels that are steps of one; *unroll*: steps that are taken together; *parts*: of a
   kernel, or of sums over all rows; *merged*: blocks that put such sums together;
-- *sums_beside_rows*, *totals*: sums and other reductions over all rows that a kernel takes on its way;
-- *read_again*, *scanned*: bytes that are read a second time: of rows, of positions;
+- *column_sums*, *full_reductions*: reductions over all rows that a kernel computes besides, of columns, of everything;
+- *reread_bytes*, *scanned*: bytes that are read a second time: of rows, of positions;
 - *rows*, *columns*: of a patch, of a band, of a table in a block; *layers*: partial sums of an element of a product;
-- *copies*: a convolution copies what it reads; *use*: the part of what it computes that counts; *phases*: of one with zeros
+- *copies*: a convolution copies what it reads; *utilization*: the part of what it computes that counts; *phases*: of one with zeros
   between elements; *neighbours*: results of a thread; *window*, *lanes*: results that are reduced, and threads that share them;
-  *along*, *exchanged*: what vectors of a derivative by a weight run along, and whether operands change places;
-- *kernels*, *bodies*: that share a launch, and different ones among them; *turns*, *barriers*, *registers*, *ahead*: of a kernel
-  of steps: iterations of each, waits, registers of a thread, bytes fetched ahead.
+  *along*, *swapped*: what vectors of a derivative by a weight run along, and whether its operands are swapped;
+- *kernels*, *bodies*: that share a launch, and different ones among them; *iterations*, *barriers*, *registers*,
+  *prefetched*: of a persistent kernel: iterations of each step, grid barriers, registers of a thread, bytes.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ __all__ = ["Choice", "with_form"]
 
 @dataclass(frozen=True)
 class Choice:
-    """What was decided for a kernel.
+    """The decisions for one kernel.
 
     Attributes:
         numbers: numbers and short names, by name; None, and a text that is empty, was not decided: reports do not show it.

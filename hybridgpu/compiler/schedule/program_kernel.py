@@ -25,7 +25,7 @@ def kernel_of_program(
     outputs: list[Node] | None = None,
     whole: Sequence[Node] = (),
     also: Sequence[dict[Node, int]] = (),
-    read_again: int = 0,
+    reread_bytes: int = 0,
     **more: Any,
 ) -> Kernel:
     """The kernel of ``writer.program``, whose text ``writer`` has printed.
@@ -35,8 +35,7 @@ def kernel_of_program(
         more_headers: files that it needs beside those of its scalars.
         outputs: the results, by default what the program stores.
         whole, also: arrays that are read besides, as for :func:`elements_read`.
-        read_again: bytes that are read a second time.
-        more: what else Kernel has.
+        reread_bytes, more: as for Kernel.
     """
     program = writer.program
     outputs = [s.node for s in program.stores] if outputs is None else outputs
@@ -51,9 +50,10 @@ def kernel_of_program(
         headers=tuple(dict.fromkeys((*headers(program), *more_headers))),
         members=members,
         choice=choice,
-        bytes_read=bytes_of(counts) + read_again,
+        bytes_read=bytes_of(counts) + reread_bytes,
         bytes_written=sum(n.type.nbytes for n in outputs),
         elements_read=counts,
         runtime_args=writer.runtime_args,
+        reread_bytes=reread_bytes,
         **more,
     )

@@ -147,7 +147,7 @@ def _unrolled_kernel(program: ScalarProgram, target: Target, members: list[Node]
         kernel,
         kind="reduce",
         headers=(*kernel.headers, "reduce.h"),
-        choice=with_form(kernel.choice, "written out"),
+        choice=with_form(kernel.choice, "unrolled"),
         bytes_read=read,
     )
 

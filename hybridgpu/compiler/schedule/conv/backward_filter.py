@@ -261,6 +261,4 @@ def schedule_conv_backward_filter(program: ScalarProgram, conv: Node, target: Ta
 def _choice(shape: FilterGradient, copies: bool) -> Choice:
     """The numbers, and why in words."""
     along, extent = ("groups", shape.groups) if shape.across_groups else ("channels", shape.stationary)
-    return Choice(
-        {"along": along, "copies": copies, "exchanged": shape.swapped}, why=f"vectors along {extent:,} {along}"
-    )
+    return Choice({"along": along, "copies": copies, "swapped": shape.swapped}, why=f"vectors along {extent:,} {along}")

@@ -464,7 +464,7 @@ def _band_kernel(c: Convolution) -> Kernel:
                 "rows": band.rows,
                 "columns": band.columns,
                 "copies": not band.direct,
-                "use": round(band.utilization, 2),
+                "utilization": round(band.utilization, 2),
                 "block": block or None,
             }
         ),

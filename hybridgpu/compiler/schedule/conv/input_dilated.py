@@ -103,7 +103,7 @@ def schedule_input_dilated_conv(program: ScalarProgram, conv: Node, target: Targ
     use = phases.rows * phases.phase[1] / (-(-pixels // LANES) * LANES)
     return c.kernel(
         InputDilatedFields(**c.fields, phases=phases),
-        Choice({"phases": prod(shape.base), "rows": phases.rows, "use": round(use, 2)}),
+        Choice({"phases": prod(shape.base), "rows": phases.rows, "utilization": round(use, 2)}),
         (c.axes[0].extent * shape.groups * -(-phases.phase[0] // phases.rows),),
         "conv_input_dilated_cpu.h",
         compile_cost=8,

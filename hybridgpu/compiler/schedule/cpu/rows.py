@@ -195,8 +195,8 @@ def rows_fields(
             "kept": len(plan.cache_buffers),
             "tile": size,
             "group": count if count > 1 else None,
-            "sums_beside_rows": len(plan.column_sums) or None,
-            "totals": len(plan.full_reductions) or None,
+            "column_sums": len(plan.column_sums) or None,
+            "full_reductions": len(plan.full_reductions) or None,
         }
     )
     return fields, choice
@@ -324,7 +324,7 @@ def columns_fields(
             "kept": len(plan.cache_buffers),
             "tile": size,
             "run": run or None,
-            "totals": len(plan.full_reductions) or None,
+            "full_reductions": len(plan.full_reductions) or None,
         }
     )
     return fields, choice

@@ -97,9 +97,9 @@ def schedule_reduction(
             "steps": form.steps,
             "cluster": form.cluster if form.cluster > 1 else None,
             "merged": form.cluster_reduced if form.cluster_reduced > 1 else None,
-            "sums_beside_rows": len(program.column_sums) or None,
+            "column_sums": len(program.column_sums) or None,
             "parts": extents[-1] if program.column_sums else None,
-            "read_again": again or None,
+            "reread_bytes": again or None,
         },
         why=form.why,
     )
@@ -112,9 +112,8 @@ def schedule_reduction(
         extents,
         ("reduce.h", *(["divide_cuda.h"] if quotients else [])),
         outputs,
-        read_again=again,
-        launch=launch,
         reread_bytes=again,
+        launch=launch,
         register_demand=form.demand,
         in_place=in_place_pairs_reduction(program, plan) if _computes_once(rows, form, columns, spans) else [],
     )

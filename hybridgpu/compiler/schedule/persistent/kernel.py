@@ -566,11 +566,11 @@ def _persistent_kernel(
             {
                 "threads": threads,
                 "steps": [p.kernel.kind for p in placed],
-                "turns": [p.times for p in placed] if turns else None,
+                "iterations": [p.times for p in placed] if turns else None,
                 "barriers": barriers_of(placed),
                 "registers": registers_of(placed),
                 "cluster": cluster or None,
-                "ahead": ahead.figures or None,
+                "prefetched": ahead.figures or None,
             },
             why=f"{why}; {ahead} are fetched while the first phase runs" if ahead.figures else why,
         ),

@@ -24,8 +24,8 @@ __all__ = [
     "AddressCall",
     "Libraries",
     "Library",
-    "Part",
     "Prepared",
+    "ResultSlice",
     "Unsupported",
     "as_function",
     "prepare_step",
@@ -57,8 +57,8 @@ class AddressCall(Protocol):
         """
 
 
-class Part(NamedTuple):
-    """How a result lies that is a part of a larger array.
+class ResultSlice(NamedTuple):
+    """The layout of a result that is a slice of a larger array.
 
     Attributes:
         strides: in elements, the last one 1.
@@ -111,7 +111,7 @@ class Library(Protocol):
         params: Mapping[str, Any],
         out: TensorType,
         operator: str,
-        part: Part | None = None,
+        part: ResultSlice | None = None,
         tf32: bool = False,
     ) -> Prepared | None:
         """Prepare a primitive for given types, once for all its calls; None if the library knows nothing of it.
@@ -143,7 +143,7 @@ class Libraries:
         params: Mapping[str, Any],
         out: TensorType,
         operator: str,
-        part: Part | None = None,
+        part: ResultSlice | None = None,
         tf32: bool = False,
     ) -> Prepared | None:
         """See :class:`Library`."""
@@ -198,7 +198,7 @@ def prepare_step(library: Library | None, step: LibraryStep, program: Program) -
     part = None
     if out.parent >= 0:
         whole = program.buffers[out.parent].shape
-        part = Part(tuple(prod(whole[k + 1 :]) for k in range(len(whole))), gcd(out.offset, _ALIGNMENT))
+        part = ResultSlice(tuple(prod(whole[k + 1 :]) for k in range(len(whole))), gcd(out.offset, _ALIGNMENT))
     operator = step.operator[1] or step.operator[0]
     return library.prepare(step.primitive, inputs, step.params, type, operator, part, program.tf32)
 

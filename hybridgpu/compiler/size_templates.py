@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Templates: what was planned for dimensions, from which it is made for other extents without planning.
+"""Templates: plans made for dimensions, from which those for other extents are built without planning.
 
 Planning takes the dimensions of a signature for what they are, numbers that change (ir/dims.py). The result has them in it,
 and the guards say which extents it holds for. So a further size costs as much as checking these, and computing the numbers
@@ -18,7 +18,7 @@ from .ir.dims import LEAST, MARK, OPERATIONS, Constant, Dim, Form, Scope
 __all__ = ["Template", "at_own_extents"]
 
 Values = list[Any]  #: of each atom
-Part = Callable[[Values], Any]  #: makes a value with dimensions in it
+Instantiator = Callable[[Values], Any]  #: builds a value with dimensions in it, from those of the atoms
 
 
 class Template:
@@ -35,7 +35,7 @@ class Template:
             (max(map(_last_atom, operands)), OPERATIONS[kind], [_of_operand(x) for x in operands], outcome)
             for (kind, *operands), outcome in scope.guards.items()
         ]
-        self._make = _maker(planned, {n: form for form, n in scope.marked.items()})
+        self._make = _instantiator(planned, {n: form for form, n in scope.marked.items()})
 
     def _holds(self, values: Values, extents: Sequence[int]) -> bool:
         """Whether every decision comes out the same; ``values`` of atoms are added as they are wanted."""
@@ -78,7 +78,7 @@ def _operation(kind: str) -> Any:
     return None if kind == "dimension" else OPERATIONS[kind]
 
 
-def _of_operand(x: Any) -> Part:
+def _of_operand(x: Any) -> Instantiator:
     if type(x) is Constant:
         return lambda values: x.value
     return of_form(x) if type(x) is tuple else lambda values: x
@@ -89,8 +89,8 @@ def _last_atom(operand: Any) -> int:
     return max((a for atoms, _ in operand for a in atoms), default=-1) if type(operand) is tuple else -1
 
 
-def of_form(form: Form) -> Part:
-    """What computes a form's value from those of the atoms."""
+def of_form(form: Form) -> Instantiator:
+    """The function that computes a form from the atoms' values."""
     if len(form) == 1:
         atoms, factor = form[0]
         if len(atoms) == 1:
@@ -99,20 +99,20 @@ def of_form(form: Form) -> Part:
     return lambda values: sum(prod([values[a] for a in atoms]) * c for atoms, c in form)
 
 
-def _maker(x: Any, marks: dict[int, Form]) -> Part:
-    part = _part(x, marks)
-    return part if part is not None else lambda values: x
+def _instantiator(x: Any, marks: dict[int, Form]) -> Instantiator:
+    dynamic = _dynamic_instantiator(x, marks)
+    return dynamic if dynamic is not None else lambda values: x
 
 
-def _part(x: Any, marks: dict[int, Form]) -> Part | None:
-    """What makes ``x`` from the atoms' values; None if it has no dimension in it."""
+def _dynamic_instantiator(x: Any, marks: dict[int, Form]) -> Instantiator | None:
+    """The function that builds ``x`` from the atoms' values; None if it has no dimension in it."""
     cls = type(x)
     if cls is str:
         return _text(x, marks) if "\x02" in x else None
     if issubclass(cls, Dim):
         return of_form(x.form)
     if cls in (list, tuple) or (issubclass(cls, tuple) and hasattr(cls, "_fields")):
-        parts = [_part(y, marks) for y in x]
+        parts = [_dynamic_instantiator(y, marks) for y in x]
         if not any(parts):
             return None
         items = list(zip(x, parts, strict=True))
@@ -121,7 +121,7 @@ def _part(x: Any, marks: dict[int, Form]) -> Part | None:
         build = tuple if cls is tuple else cls._make
         return lambda values: build([y if p is None else p(values) for y, p in items])
     if cls is dict:
-        keys, elements = _part(list(x), marks), _part(list(x.values()), marks)
+        keys, elements = _dynamic_instantiator(list(x), marks), _dynamic_instantiator(list(x.values()), marks)
         if keys is None and elements is None:
             return None
         names, whole = list(x), list(x.values())
@@ -130,23 +130,23 @@ def _part(x: Any, marks: dict[int, Form]) -> Part | None:
         )
     if is_dataclass(cls) and "__dict__" in dir(cls):
         named = [(f.name, getattr(x, f.name)) for f in fields(cls)]
-        changing = [(name, p) for name, y in named if (p := _part(y, marks)) is not None]
+        changing = [(name, p) for name, y in named if (p := _dynamic_instantiator(y, marks)) is not None]
         return _record(x, changing) if changing else None
     return None
 
 
-def _record(x: Any, changing: list[tuple[str, Part]]) -> Part:
+def _record(x: Any, changing: list[tuple[str, Instantiator]]) -> Instantiator:
     def make(values: Values) -> Any:
         record = object.__new__(type(x))
         record.__dict__.update(x.__dict__)
-        for name, part in changing:
-            record.__dict__[name] = part(values)
+        for name, build in changing:
+            record.__dict__[name] = build(values)
         return record
 
     return make
 
 
-def _text(text: str, marks: dict[int, Form]) -> Part:
+def _text(text: str, marks: dict[int, Form]) -> Instantiator:
     pieces = MARK.split(text)
     forms = [of_form(marks[int(n)]) for n in pieces[2::4]]
     specs = pieces[3::4]

@@ -152,7 +152,7 @@ def _refuses(what: str, instead: str = "") -> Any:
 
 GRADIENTS = (
     "Record the call of the whole function, autograd.record(): its gradients are those of what it does. "
-    "Part of a loss that is a gradient itself is computed outside."
+    "TracedView of a loss that is a gradient itself is computed outside."
 )
 
 
@@ -264,9 +264,8 @@ class Traced:
 
     def _sharing(self, cut: Callable[[Any], Any]) -> Any:
         """The array of ``cut``, which is given what stands for the data."""
-        part = cut(Part(self.shape))
-        shared = view(self, part.shape, part.take, part.put)
-        return shared
+        cut_view = cut(TracedView(self.shape))
+        return view(self, cut_view.shape, cut_view.take, cut_view.put)
 
     def _reshaped(self, shape: tuple[int, ...], codes: tuple[int, ...], reverse: bool) -> Any:
         if min(codes, default=1) > 0 or 0 in self.shape:
@@ -322,8 +321,8 @@ def reshaped(x: Symbol, shape: tuple[int, ...]) -> Symbol:
     return node("_npx_reshape", [x], newshape=shape)  # for which 0 is an extent, and () a shape
 
 
-class Part:
-    """Stands for data of which a view is made, by ``reshape`` and by slices along the first axis.
+class TracedView:
+    """Stand-in for data of which a view is made, by ``reshape`` and by slices along the first axis.
 
     Attributes:
         shape: of the view.
@@ -339,17 +338,17 @@ class Part:
     def ndim(self) -> int:
         return len(self.shape)
 
-    def reshape(self, *shape: Any) -> Part:
+    def reshape(self, *shape: Any) -> TracedView:
         target = shape[0] if len(shape) == 1 and isinstance(shape[0], tuple) else shape
         known_size = prod(d for d in target if d >= 0)
         target = tuple(prod(self.shape) // max(known_size, 1) if d < 0 else d for d in target)
         before, inner, put = self.shape, self.take, self.put
-        return Part(target, lambda x: reshaped(inner(x), target), lambda x, new: put(x, reshaped(new, before)))
+        return TracedView(target, lambda x: reshaped(inner(x), target), lambda x, new: put(x, reshaped(new, before)))
 
-    def __getitem__(self, key: Any) -> Part:
+    def __getitem__(self, key: Any) -> TracedView:
         selection = late.basic(self.shape, key)
         inner, put = self.take, self.put
-        return Part(
+        return TracedView(
             selection.shape,
             lambda x: selection.take(inner(x)),
             lambda x, new: put(x, selection.put(inner(x), new)),

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from hybridgpu.backends.cuda import cudnn_conv
 from hybridgpu.backends.cuda.cudnn import CudnnError
-from hybridgpu.backends.library import Part, Unsupported
+from hybridgpu.backends.library import ResultSlice, Unsupported
 from hybridgpu.base import MXNetError
 from hybridgpu.compiler.ir import tensor_type
 from hybridgpu.core.dtypes import bf16, f16, f32, f64, i32
@@ -296,7 +296,7 @@ def test_parts_of_joins(library, name, channels):
     whole = aligned(shape, np.float32)
     whole[...] = 7
     start = 4 * channels * prod(size)
-    part = Part(tuple(prod(shape[k + 1 :]) for k in range(len(shape))), gcd(start, 16))
+    part = ResultSlice(tuple(prod(shape[k + 1 :]) for k in range(len(shape))), gcd(start, 16))
     prepared = library.prepare("conv", case.types, case.params, case.out, "conv0", part)
     out = whole[:, channels : channels + o]
     assert prepared([*case.operands], out) is True

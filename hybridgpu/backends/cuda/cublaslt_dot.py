@@ -25,7 +25,7 @@ import numpy as np
 from ...compiler.ir.types import TensorType
 from ...core.dtypes import f32
 from ...core.fork_safe_lock import Lock
-from ..library import TF32, AddressCall, Part, Prepared, Unsupported
+from ..library import TF32, AddressCall, Prepared, ResultSlice, Unsupported
 from . import cublaslt
 from .ctypes_binding import INT_MAX, SUCCESS, DeviceScope, FailureCache, LazyLibrary
 from .cublaslt import Binding, CublasLtError, Descriptor, Heuristic, find, installed
@@ -102,7 +102,7 @@ class ProductLibrary(LazyLibrary[Binding]):
         params: Mapping[str, Any],
         out: TensorType,
         operator: str,
-        part: Part | None = None,
+        part: ResultSlice | None = None,
         tf32: bool = False,
     ) -> Prepared | None:
         """See :class:`~..library.Library`."""
@@ -145,7 +145,7 @@ class _Product:
         depth: int,
         epilogue: Sequence[str],
         name: str,
-        part: Part | None = None,
+        part: ResultSlice | None = None,
         tf32: bool = False,
     ) -> None:
         self._library, self._binding, self._out, self._depth = library, binding, out, depth

@@ -31,7 +31,7 @@ import numpy as np
 from ...compiler.ir.types import TensorType
 from ...compiler.primitives.conv import apply_epilogue
 from ...core.dtypes import f32
-from ..library import TF32, AddressCall, Part, Prepared, Unsupported
+from ..library import TF32, AddressCall, Prepared, ResultSlice, Unsupported
 from . import cudnn
 from .ctypes_binding import SUCCESS, DeviceScope, FailureCache, LazyLibrary
 from .cudnn import Binding, CudnnError, Descriptor, Performance, find, installed, ints
@@ -115,7 +115,7 @@ class ConvolutionLibrary(LazyLibrary[Binding]):
         params: Mapping[str, Any],
         out: TensorType,
         operator: str,
-        part: Part | None = None,
+        part: ResultSlice | None = None,
         tf32: bool = False,
     ) -> Prepared | None:
         """See :class:`~..library.Library`.

@@ -60,8 +60,8 @@ def _types(nodes: Sequence[Node]) -> list[TensorType]:
 
 
 @dataclass(frozen=True)
-class Part:
-    """Where a loop node holds one output of its body.
+class OutputSegment:
+    """The elements of a loop node's result that hold one output of its body.
 
     Attributes:
         position: among the outputs of the body.
@@ -76,8 +76,8 @@ class Part:
     stacked: bool
 
 
-def layout(outputs: Sequence[TensorType], params: Params) -> list[Part]:
-    """The parts of a loop node, in order."""
+def layout(outputs: Sequence[TensorType], params: Params) -> list[OutputSegment]:
+    """The segments of a loop node's result, in order."""
     first_state = len(outputs) - params["states"]
     parts, at = [], 0
     for k, t in enumerate(outputs):
@@ -85,7 +85,7 @@ def layout(outputs: Sequence[TensorType], params: Params) -> list[Part]:
             continue
         stacked = k < first_state or params["stacked"][k - first_state]
         size = t.size * (params["length"] if stacked else 1)
-        parts.append(Part(k, at, at + size, (params["length"], *t.shape) if stacked else t.shape, stacked))
+        parts.append(OutputSegment(k, at, at + size, (params["length"], *t.shape) if stacked else t.shape, stacked))
         at += size
     return parts
 

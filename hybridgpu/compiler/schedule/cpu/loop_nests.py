@@ -28,7 +28,7 @@ from ..index_set_splitting import bit_copies, breakpoints, restrict
 from ..kernel import CWriter, Statement, TemplateFields, address
 from ..scalar import Scalar, ScalarProgram, is_combine
 from ..transpose_tiling import Tiling, choose_tiling, tiling_of_axes, transposed_runs, turned_loads
-from .rolled_loops import Part, Table, alike_parts, roll
+from .rolled_loops import LoopPart, Table, alike_parts, roll
 
 __all__ = [
     "PREFETCH_BYTES",
@@ -364,7 +364,7 @@ class _LoopBuilder:
         streams = self.prefetched_loads(part, v) if self.prefetch and not within else []
         return self.with_prefetch(loop, v, streams) if len(streams) > 1 else loop
 
-    def may_roll(self, program: ScalarProgram, var: Var, parts: Sequence[Part]) -> bool:
+    def may_roll(self, program: ScalarProgram, var: Var, parts: Sequence[LoopPart]) -> bool:
         """Whether loops over ``parts`` of ``var`` may be one over a table.
 
         Of an innermost loop the extent stays known, unless it is long and of whole blocks. Where strides are arguments, the
@@ -381,7 +381,7 @@ class _LoopBuilder:
         named = var.name in writer.dynamic_axes & writer.literal_axes and not set(filter(worth_argument, steps)) <= row
         return not named and var.name not in self.block_bounds
 
-    def build_table(self, parts: Sequence[Part], depth: int, done: frozenset[Scalar]) -> Loop:
+    def build_table(self, parts: Sequence[LoopPart], depth: int, done: frozenset[Scalar]) -> Loop:
         """The loop over a table of parts that are alike."""
         table = roll(parts, self.bounds, self.writer, self.columns)
         (_, begin), (_, end), *_ = table.columns.values()
@@ -439,7 +439,7 @@ class _LoopBuilder:
         end = "end" if v.high == self.first.high else f"hg::minimum<Index>(end, {turn(v.high + 1)})"
         return begin, end
 
-    def split_at_conditions(self, program: ScalarProgram, var: Var) -> list[Part]:
+    def split_at_conditions(self, program: ScalarProgram, var: Var) -> list[LoopPart]:
         """``program`` cut where conditions on ``var`` change, and without loop where ``var`` has one value."""
         at = breakpoints(program, var) if self.splits else []
         inner = var is program.vars[-1]

@@ -21,10 +21,10 @@ from ...ir.indexing import ZERO, Expr, Var, of_var, substitute
 from ..kernel import CWriter
 from ..scalar import Scalar, ScalarProgram
 
-__all__ = ["Column", "Part", "Table", "alike_parts", "roll"]
+__all__ = ["Column", "LoopPart", "Table", "alike_parts", "roll"]
 
 #: what is computed over some values of a variable, and the variable; None where that is one value
-Part = tuple[ScalarProgram, Var | None]
+LoopPart = tuple[ScalarProgram, Var | None]
 
 _MIN_LOOPS = 4  #: loops that are worth a table
 
@@ -85,7 +85,7 @@ class Table:
         return [f"{type} const {name} = loops[loop].{name};" for type, name in self.columns.values()]
 
 
-def alike_parts(parts: Sequence[Part], var: Var) -> list[list[Part]]:
+def alike_parts(parts: Sequence[LoopPart], var: Var) -> list[list[LoopPart]]:
     """``parts`` of what is computed over ``var``, in order: neighbours together of which one loop can be made."""
     if len(parts) < _MIN_LOOPS:
         return [[part] for part in parts]
@@ -93,7 +93,7 @@ def alike_parts(parts: Sequence[Part], var: Var) -> list[list[Part]]:
     return [some for run in runs for some in ([run] if len(run) >= _MIN_LOOPS else [[part] for part in run])]
 
 
-def _form(part: Part, var: Var) -> Any:
+def _form(part: LoopPart, var: Var) -> Any:
     """What parts that are alike have in common: all but which arrays are loaded, and where the walk along them begins."""
     program, v = part
     if v is None:
@@ -116,13 +116,13 @@ def _form(part: Part, var: Var) -> Any:
     return list(map(of_scalar, own)), stores
 
 
-def _varying_scalars(part: Part) -> list[Scalar]:
+def _varying_scalars(part: LoopPart) -> list[Scalar]:
     """The scalars of a part that depend on its variable: the others are those of other parts as well."""
     program, v = part
     return [s for s in program.scalars if v in s.vars]
 
 
-def _split_offset(e: Expr, part: Part) -> tuple[Expr, Expr]:
+def _split_offset(e: Expr, part: LoopPart) -> tuple[Expr, Expr]:
     """``e`` as where the loop over the part begins, and the walk of it and of loops within."""
     program, v = part
     if not e.affine:
@@ -133,7 +133,7 @@ def _split_offset(e: Expr, part: Part) -> tuple[Expr, Expr]:
 
 
 def roll(
-    parts: Sequence[Part], bounds: Callable[[Var], tuple[str, str]], writer: CWriter, columns_around: int
+    parts: Sequence[LoopPart], bounds: Callable[[Var], tuple[str, str]], writer: CWriter, columns_around: int
 ) -> Table:
     """The table of some alike parts, bounds of the loop first. The program of the first part becomes that of the loop.
 

@@ -15,7 +15,7 @@ from ....core.dataclass import dataclass, field
 from ....core.dtypes import DType
 from ...ir.graph import Builder, Graph, Node
 from ...primitives import TABLE
-from ...primitives.loop import Part, layout
+from ...primitives.loop import OutputSegment, layout
 from ...primitives.views import RESHAPES, strip_views
 from ...target import Target
 from ..kernel import Kernel, Launch, TemplateFields
@@ -49,7 +49,7 @@ class Loop:
     kernels: list[Kernel]
     phases: list[int]
     operands: list[Node]
-    parts: dict[int, Part]
+    parts: dict[int, OutputSegment]
     double_buffers: dict[int, list[Node]]
     temporaries: list[Node]
 
@@ -117,7 +117,7 @@ class GridLoop:
         place = name[loop.node]
         where = {x: name[x] for x in loop.temporaries}
 
-        def begin(part: Part) -> str:
+        def begin(part: OutputSegment) -> str:
             return f"{place} + {number(part.begin)}" if part.begin else place
 
         def by_turns(even: Node, odd: Node) -> str:

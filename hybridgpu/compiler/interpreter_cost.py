@@ -26,16 +26,12 @@ _FASTER = 1.6  #: times faster that it has to be, besides
 _FEW_ROWS = 32  #: of a matrix product that kernels compute better than libraries
 _ONE_PASS = 8  #: operations of an element that cost no more than to read it
 
-#: … except these, of which NumPy makes no more than a third of what memory gives, and conversions of float32 and halves
-_SLOW_ALONE = frozenset({"max", "min", "sign", "sqrt", "rsqrt", "round_away"})
-
 #: what a library computes either way
 _LIBRARY = frozenset({"library", "contract", "leaf", "sort"})
 #: views that move nothing by themselves
 _FREE = frozenset({"reshape", "broadcast", "slice", "round_to"})
 #: whose kernels have extents as literals, so that other sizes do not share them
 _LITERAL = frozenset({"contract", "conv", "loop"})
-_SERIES_FUNCTIONS = frozenset({"erf", "erfc", "erfinv", "tgamma", "lgamma", "digamma", "trigamma"})
 
 
 class KernelKind(Enum):
@@ -90,7 +86,7 @@ def _seconds(node: Node, device: str, strided: bool = True) -> float:
         if name in _FREE or (name == "transpose" and not strided):
             return 0.0
         return call + size * (library.strided_seconds if name == "transpose" else library.element_seconds)
-    if name in _SERIES_FUNCTIONS and device == "cpu":
+    if node.prim.series and device == "cpu":
         call += library.series_seconds
     half = library.half_seconds * size if node.dtype.size == 2 and node.dtype.is_float else 0.0
     if family == "elementwise":
@@ -119,7 +115,7 @@ def _is_slow_alone(node: Node) -> bool:
     dtypes = node.dtype, node.inputs[0].dtype
     if node.prim.name == "cast":
         return dtypes[0].is_half != dtypes[1].is_half and f32 in dtypes
-    return node.prim.name in _SLOW_ALONE and not node.dtype.is_half
+    return node.prim.numpy_slow and not node.dtype.is_half
 
 
 def _has_few_rows(node: Node) -> bool:

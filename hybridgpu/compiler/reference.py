@@ -26,9 +26,6 @@ from .ir.types import TensorType, tensor_type
 __all__ = ["Interpreter", "evaluate", "evaluate_stored"]
 
 _MOST_LINES = 24  #: of Python for a graph: to compile them takes as long as some dozen calls
-#: besides leaves and views, what moves elements without computing
-_MOVES = frozenset({"take", "take_along", "scatter_set", "select", "copy", "stop_gradient"})
-_NEW_ARRAYS = frozenset({"concat", "pad"})  #: views whose evaluation makes an array
 
 Take = Callable[[], Any]  #: gives an array of undefined values
 
@@ -157,7 +154,7 @@ class Interpreter:
         self._outputs = [slot[n] for n in graph.outputs]
         # an output that may be a view (or repeats another output) is copied
         self._copy = [
-            (n.prim.family in ("view", "leaf") and n.prim.name not in _NEW_ARRAYS)
+            (n.prim.family in ("view", "leaf") and not n.prim.allocates)
             or n.prim.name == "stop_gradient"
             or n in graph.outputs[:k]
             for k, n in enumerate(graph.outputs)
@@ -313,7 +310,7 @@ def _halves(graph: Graph) -> tuple[DType, ...]:
 
 def _computes(node: Node) -> bool:
     """False for what only moves elements, which array libraries do in any type."""
-    return node.prim.family not in ("leaf", "view") and node.prim.name not in _MOVES
+    return node.prim.family not in ("leaf", "view") and not node.prim.moves
 
 
 def _chained(graph: Graph) -> bool:

@@ -66,6 +66,10 @@ class Primitive:
         doc: one line.
         checks: whether ``evaluate`` raises errors, on a host, for values that kernels give a result for.
         jumps: whether results jump where operands hardly change, as of ``floor``; so do casts to whole numbers and bool.
+        moves: whether it only moves elements, besides leaves and views: array libraries do that in any type.
+        allocates: views only: whether ``evaluate`` makes a new array.
+        numpy_slow: whether NumPy makes no more than a third of what memory gives, though operations are few.
+        series: whether ``evaluate`` is a series of some 20 calls, for lack of a function of NumPy.
     """
 
     name: str
@@ -78,6 +82,10 @@ class Primitive:
     doc: str = ""
     checks: bool = False
     jumps: bool = False
+    moves: bool = False
+    allocates: bool = False
+    numpy_slow: bool = False
+    series: bool = False
 
     def __repr__(self) -> str:
         return self.name

@@ -94,18 +94,18 @@ def _row(
     rules: tuple[Formula, ...] | str,
     cost: int,
     doc: str,
-    jumps: bool = False,
+    **traits: bool,
 ) -> None:
     run = ArrayFunction(evaluate) if isinstance(evaluate, str) else evaluate
     vjp = rules if isinstance(rules, str) else _formulas(rules)
-    ROWS.append(Primitive(name, "elementwise", infer, run, vjp, expr, cost, doc, jumps=jumps))
+    ROWS.append(Primitive(name, "elementwise", infer, run, vjp, expr, cost, doc, **traits))
 
 
 def _float_unary(
-    name: str, evaluate: Callable[..., Any] | str, rule: Formula | str, cost: int, doc: str, jumps: bool = False
+    name: str, evaluate: Callable[..., Any] | str, rule: Formula | str, cost: int, doc: str, **traits: bool
 ) -> None:
     rules = rule if isinstance(rule, str) else (rule,)
-    _row(name, _same_float, evaluate, f"hg::{name}({{0}})", rules, cost, doc, jumps)
+    _row(name, _same_float, evaluate, f"hg::{name}({{0}})", rules, cost, doc, **traits)
 
 
 def _special(name: str) -> Callable[..., Any]:
@@ -129,6 +129,7 @@ _row(
     2,
     "-1, 0 or 1; 0 for NaN",
     jumps=True,
+    numpy_slow=True,
 )
 
 # -- rounding
@@ -151,6 +152,7 @@ _float_unary(
     2,
     "nearest integer, halves away from zero",
     jumps=True,
+    numpy_slow=True,
 )
 
 # -- exponentials, powers, roots
@@ -161,13 +163,14 @@ _float_unary("log", "log", lambda b, g, y, x: g / x, 14, "natural logarithm")
 _float_unary("log2", "log2", lambda b, g, y, x: g / (x * math.log(2)), 14, "logarithm to base 2")
 _float_unary("log10", "log10", lambda b, g, y, x: g / (x * math.log(10)), 14, "logarithm to base 10")
 _float_unary("log1p", "log1p", lambda b, g, y, x: g / (x + 1), 16, "log(1 + x) without cancellation")
-_float_unary("sqrt", "sqrt", lambda b, g, y, x: g * 0.5 / y, 6, "square root")
+_float_unary("sqrt", "sqrt", lambda b, g, y, x: g * 0.5 / y, 6, "square root", numpy_slow=True)
 _float_unary(
     "rsqrt",
     lambda xp, inputs, params, out: xp.reciprocal(xp.sqrt(inputs[0])),
     lambda b, g, y, x: g * -0.5 * y * y * y,
     8,
     "1 / sqrt(x)",
+    numpy_slow=True,
 )
 _float_unary("cbrt", "cbrt", lambda b, g, y, x: g / (y * y * 3), 20, "cube root")
 _float_unary(
@@ -200,7 +203,12 @@ _float_unary(
     "softplus", _special("softplus"), lambda b, g, y, x: g * b.sigmoid(x), 28, "log(1 + e**x) without overflow"
 )
 _float_unary(
-    "erf", _special("erf"), lambda b, g, y, x: g * (2 / math.sqrt(math.pi)) * b.exp(-(x * x)), 18, "error function"
+    "erf",
+    _special("erf"),
+    lambda b, g, y, x: g * (2 / math.sqrt(math.pi)) * b.exp(-(x * x)),
+    18,
+    "error function",
+    series=True,
 )
 _float_unary(
     "erfinv",
@@ -208,10 +216,13 @@ _float_unary(
     lambda b, g, y, x: g * (math.sqrt(math.pi) / 2) * b.exp(y * y),
     30,
     "inverse error function",
+    series=True,
 )
-_float_unary("tgamma", _special("tgamma"), lambda b, g, y, x: g * y * b.digamma(x), 60, "gamma function")
-_float_unary("lgamma", _special("lgamma"), lambda b, g, y, x: g * b.digamma(x), 60, "log of |gamma(x)|")
-_float_unary("digamma", _special("digamma"), lambda b, g, y, x: g * b.trigamma(x), 60, "derivative of lgamma")
+_float_unary("tgamma", _special("tgamma"), lambda b, g, y, x: g * y * b.digamma(x), 60, "gamma function", series=True)
+_float_unary("lgamma", _special("lgamma"), lambda b, g, y, x: g * b.digamma(x), 60, "log of |gamma(x)|", series=True)
+_float_unary(
+    "digamma", _special("digamma"), lambda b, g, y, x: g * b.trigamma(x), 60, "derivative of lgamma", series=True
+)
 
 
 def _vjp_trigamma(b: Builder, g: Node, y: Node, x: Node) -> NoReturn:
@@ -221,7 +232,7 @@ def _vjp_trigamma(b: Builder, g: Node, y: Node, x: Node) -> NoReturn:
     )
 
 
-_float_unary("trigamma", _special("trigamma"), _vjp_trigamma, 60, "derivative of digamma")
+_float_unary("trigamma", _special("trigamma"), _vjp_trigamma, 60, "derivative of digamma", series=True)
 
 # -- binary
 
@@ -298,6 +309,7 @@ _row(
     ),
     1,
     "the larger; NaN if either is NaN",
+    numpy_slow=True,
 )
 _row(
     "min",
@@ -310,6 +322,7 @@ _row(
     ),
     1,
     "the smaller; NaN if either is NaN",
+    numpy_slow=True,
 )
 _row(
     "hypot",
@@ -429,6 +442,7 @@ ROWS.append(
         "{0} ? {1} : {2}",
         1,
         "x1 where the condition holds, else x2",
+        moves=True,
     )
 )
 ROWS.append(
@@ -453,6 +467,7 @@ ROWS.append(
         "{0}",
         1,
         "the same values in memory of their own",
+        moves=True,
     )
 )
 ROWS.append(
@@ -465,5 +480,6 @@ ROWS.append(
         "{0}",
         1,
         "identity whose derivative is zero",
+        moves=True,
     )
 )

@@ -131,6 +131,7 @@ ROWS = [
         lambda xp, inputs, params, out: xp.take(inputs[0], inputs[1], axis=params["axis"]),
         _vjp_take,
         doc="entries along an axis, the index array's shape in its place",
+        moves=True,
     ),
     Primitive(
         "take_along",
@@ -139,6 +140,7 @@ ROWS = [
         _TakeAlong(),
         _vjp_take_along,
         doc="one entry along an axis for every position of the index array",
+        moves=True,
     ),
     Primitive(
         "scatter_add",

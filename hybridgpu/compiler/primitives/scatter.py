@@ -69,6 +69,7 @@ ROWS = [
         _evaluate_scatter_set,
         _vjp_scatter_set,
         doc="rows of the first operand replaced by those of the second; of repeated positions the last one wins",
+        moves=True,
     ),
     Primitive(
         "wrap_index",

@@ -236,7 +236,7 @@ ROWS = [
         doc="reverse the order along axes",
     ),
     Primitive("slice", "view", _infer_slice, _evaluate_slice, _vjp_slice, doc="a box of the operand, with steps"),
-    Primitive("pad", "view", _infer_pad, _evaluate_pad, _vjp_pad, doc="surround with a constant"),
+    Primitive("pad", "view", _infer_pad, _evaluate_pad, _vjp_pad, doc="surround with a constant", allocates=True),
     Primitive(
         "concat",
         "view",
@@ -244,6 +244,7 @@ ROWS = [
         lambda xp, inputs, params, out: xp.concatenate(inputs, params["axis"]),
         _vjp_concat,
         doc="join along an axis",
+        allocates=True,
     ),
     Primitive(
         "concat_buffer",

@@ -4,7 +4,7 @@
     python docs/make_devices.py [--check]
 
 A table stands between ``<!-- cpu -->`` and ``<!-- end of cpu -->``, others between those of ``gpu``,
-``array_library`` and ``shipped``.
+``numpy``, ``cupy`` and ``shipped``.
 """
 
 from __future__ import annotations
@@ -12,10 +12,11 @@ from __future__ import annotations
 import json
 import re
 import sys
+from math import inf
 from pathlib import Path
 from typing import Any
 
-from hybridgpu.compiler.devices.array_library import ARRAY_LIBRARY
+from hybridgpu.compiler.devices.array_library import ARRAY_LIBRARIES
 from hybridgpu.compiler.devices.gpu import GpuConstants
 from hybridgpu.compiler.devices.record import constants_of
 from hybridgpu.compiler.target import CPU, CUDA
@@ -23,11 +24,20 @@ from hybridgpu.compiler.target import CPU, CUDA
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "devices.md"
 KNOWN = ROOT / "hybridgpu" / "backends" / "cuda" / "known_devices.json"
-RECORDS = {"cpu": CPU.device, "gpu": CUDA.device, "array_library": ARRAY_LIBRARY}
+RECORDS = {
+    "cpu": CPU.device,
+    "gpu": CUDA.device,
+    "numpy": ARRAY_LIBRARIES["cpu"],
+    "cupy": ARRAY_LIBRARIES["cuda"],
+}
+#: of which only what differs is shown
+BASES = {"cupy": "numpy"}
 
 
 def value_text(value: Any, unit: str) -> str:
     """A value with its unit, in the multiple that people use."""
+    if value == inf:
+        return "never"
     if unit == "flag":
         return "yes" if value else "no"
     if unit == "bytes" and value and value % 1024 == 0:
@@ -38,10 +48,11 @@ def value_text(value: Any, unit: str) -> str:
     return text if unit in ("count", "share") else f"{text} {unit}"
 
 
-def table(record: Any) -> str:
-    """The constants of a record."""
+def table(record: Any, base: Any = None) -> str:
+    """The constants of a record, or those in which it differs from ``base``."""
     lines = ["| constant | value | what it is | source | measured |", "|---|---|---|---|---|"]
-    for c in constants_of(type(record)):
+    known = constants_of(type(base)) if base is not None else ()
+    for c in [c for c in constants_of(type(record)) if c not in known]:
         value, measured = value_text(getattr(record, c.name), c.unit), "yes" if c.measured else "no"
         lines.append(f"| `{c.name}` | {value} | {c.about} | {c.source} | {measured} |")
     return "\n".join(lines) + "\n"
@@ -61,7 +72,10 @@ def shipped() -> str:
 
 def page(text: str) -> str:
     """The page with its tables as they should be."""
-    for name, made in {**{name: table(record) for name, record in RECORDS.items()}, "shipped": shipped()}.items():
+    for name, made in {
+        **{name: table(record, RECORDS.get(BASES.get(name, ""))) for name, record in RECORDS.items()},
+        "shipped": shipped(),
+    }.items():
         marked = re.compile(rf"(?<=<!-- {name} -->\n).*?(?=<!-- end of {name} -->)", re.S)
         assert marked.search(text), f"{PAGE.name} has lost its markers of {name}"
         text = marked.sub(lambda _, made=made: made, text)

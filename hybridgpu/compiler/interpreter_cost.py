@@ -11,16 +11,12 @@ from enum import Enum, auto
 from math import prod
 
 from ..core.dtypes import f32
-from .devices.array_library import ARRAY_LIBRARY
+from .devices.array_library import ARRAY_LIBRARIES, NumpyConstants
 from .ir.graph import Graph, Node
 
 __all__ = ["KernelKind", "kernel_kind"]
 
 MIN_ELEMENTS = 512  #: of the largest array: programs with very many signatures, such as tests, have small ones
-#: seconds that a call has to save: making a program takes 0.1 to 0.3 s on the CPU, which a user waits for at the first call
-_SAVED = {"cpu": 2e-4, "cuda": 8e-6}
-#: the same of a program whose kernels serve all sizes of a bucket: it is made once for each operator
-_SAVED_OF_ANY_SIZE = {"cpu": 5e-6}
 _FASTER = 1.6  #: times faster that it has to be, besides
 
 _FEW_ROWS = 32  #: of a matrix product that kernels compute better than libraries
@@ -51,18 +47,20 @@ def kernel_kind(graph: Graph, device: str) -> KernelKind:
     """
     if max((n.size for n in graph.nodes), default=0) < MIN_ELEMENTS:
         return KernelKind.NONE
-    if device != "cpu" and any(n.prim.family == "conv" for n in graph.nodes):
-        return KernelKind.NONE  # it is cuDNN's, and views and sums beside it are little
-    computing = [n for n in graph.nodes if n.prim.family not in _LIBRARY or (device == "cpu" and _has_few_rows(n))]
+    library = ARRAY_LIBRARIES[device]
+    if library.owns_convolutions and any(n.prim.family == "conv" for n in graph.nodes):
+        return KernelKind.NONE
+    thin = library.slow_thin_products
+    computing = [n for n in graph.nodes if n.prim.family not in _LIBRARY or (thin and _has_few_rows(n))]
     moved = [n for n in computing if n.prim.name not in _FREE]
     alone = len(moved) == 1 and moved[0].prim.family == "elementwise" and moved[0].prim.cost <= _ONE_PASS
-    if alone and (device != "cpu" or not _is_slow_alone(moved[0])):
+    if alone and not (library.slow_functions and _is_slow_alone(moved[0])):
         return KernelKind.NONE  # the array library has one function for it that takes what memory takes
-    library, uses = ARRAY_LIBRARY, graph.uses()
+    uses = graph.uses()
     apart = 0.0
     for n in computing:
         read = uses[n]
-        apart += _seconds(n, device, not read or any(m.prim.family != "contract" for m in read) or n in graph.outputs)
+        apart += _seconds(n, library, not read or any(m.prim.family != "contract" for m in read) or n in graph.outputs)
     operations = sum(n.prim.cost * n.size for n in computing if n.prim.family == "elementwise")
     together = library.program_seconds + operations * library.program_op_seconds
     together += sum(n.type.nbytes for n in (*graph.inputs, *graph.outputs)) * library.program_byte_seconds
@@ -70,34 +68,33 @@ def kernel_kind(graph: Graph, device: str) -> KernelKind:
     saved = apart - together
     if apart <= _FASTER * together:
         return KernelKind.NONE
-    if saved > _SAVED[device] and not alone:  # whose kernels are the same for all sizes
+    if saved > library.saved_seconds and not alone:  # whose kernels are the same for all sizes
         return KernelKind.ONE_SIZE
     literal = any(n.prim.family in _LITERAL for n in graph.nodes)
-    shared = not literal and saved > _SAVED_OF_ANY_SIZE.get(device, saved)
+    shared = not literal and saved > library.saved_any_size_seconds
     return KernelKind.ANY_SIZE if shared else KernelKind.NONE
 
 
-def _seconds(node: Node, device: str, strided: bool = True) -> float:
+def _seconds(node: Node, library: NumpyConstants, strided: bool = True) -> float:
     """What the array library takes for a node; ``strided``: whether others than matrix products read a transposed one."""
-    library, name, family = ARRAY_LIBRARY, node.prim.name, node.prim.family
-    call = library.numpy_call_seconds if device == "cpu" else library.cupy_call_seconds
+    name, family, call = node.prim.name, node.prim.family, library.call_seconds
     size = max([node.size, *(i.size for i in node.inputs)])
     if family == "view":
         if name in _FREE or (name == "transpose" and not strided):
             return 0.0
         return call + size * (library.strided_seconds if name == "transpose" else library.element_seconds)
-    if node.prim.series and device == "cpu":
+    if node.prim.series:
         call += library.series_seconds
     half = library.half_seconds * size if node.dtype.size == 2 and node.dtype.is_float else 0.0
     if family == "elementwise":
         return call + size * (library.element_seconds + library.element_op_seconds * node.prim.cost) + half
     if family == "reduce":
-        return call + (library.reduction_seconds if device == "cpu" else 0.0) + size * library.element_seconds + half
+        return call + library.reduction_seconds + size * library.element_seconds + half
     if family == "loop":
         body: Graph = node.params["body"]
-        inside = sum(_seconds(n, device) for n in body.nodes if n.prim.family != "leaf")
+        inside = sum(_seconds(n, library) for n in body.nodes if n.prim.family != "leaf")
         return float(node.params["length"] * (inside + 3 * call))
-    if family == "random" and device == "cpu":
+    if family == "random":
         call += library.random_seconds
     if family == "contract":
         return call + _multiply_adds(node) * library.dot_seconds

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import hybridgpu.compiler
-from hybridgpu.compiler.devices.array_library import ArrayLibraryConstants
+from hybridgpu.compiler.devices.array_library import CupyConstants, NumpyConstants
 from hybridgpu.compiler.devices.cpu import CpuConstants
 from hybridgpu.compiler.devices.gpu import GpuConstants
 from hybridgpu.compiler.devices.record import DeviceConstants, constants_of
@@ -22,7 +22,8 @@ RECORDS = (CpuConstants, GpuConstants)
 UNITS = {
     "s", "s/byte", "bytes", "bytes/cycle", "cycles", "cycles/s", "1/cycle", "operations", "count", "share", "flag"
 }  # fmt: skip
-ALL = [pytest.param(c, id=f"{r.__name__}.{c.name}") for r in (*RECORDS, ArrayLibraryConstants) for c in constants_of(r)]
+LIBRARIES = (NumpyConstants, CupyConstants)
+ALL = [pytest.param(c, id=f"{r.__name__}.{c.name}") for r in (*RECORDS, *LIBRARIES) for c in constants_of(r)]
 #: integers among the units that a kernel's text may contain
 COUNTED = {"bytes", "count"}
 
@@ -126,9 +127,10 @@ def test_passes_ask_for_traits_not_for_the_target_s_name():
     found: dict[str, int] = {}
     for path in root.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
-            sides = [node.left, *node.comparators] if isinstance(node, ast.Compare) else []
-            sides += [node.slice] if isinstance(node, ast.Subscript) else []
-            if any(ast.unparse(s).endswith("target.name") for s in sides):
+            compared = [node.left, *node.comparators] if isinstance(node, ast.Compare) else []
+            sides = compared + ([node.slice] if isinstance(node, ast.Subscript) else [])
+            literals = any(isinstance(s, ast.Constant) and s.value in ("cpu", "cuda") for s in compared)
+            if literals or any(ast.unparse(s).endswith("target.name") for s in sides):
                 name = path.relative_to(root).as_posix()
                 found[name] = found.get(name, 0) + 1
     assert {n for n in found if not n.startswith("schedule/")} <= NAME_TESTS

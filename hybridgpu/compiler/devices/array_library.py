@@ -1,29 +1,47 @@
 # SPDX-License-Identifier: Apache-2.0
 """The constants of array libraries: what NumPy and CuPy take for primitives, and a compiled program beside them.
 
-They decide which eager operators are compiled (interpreter_cost.py), and so how these round. So there is one record for all machines,
-which is not part of a target, and nothing calibrates it.
+They decide which eager operators are compiled (interpreter_cost.py), and so how these round. So there is one record of each
+library for all machines, which is not part of a target, and nothing calibrates it.
 """
 
 from __future__ import annotations
+
+from math import inf
 
 from ...core.dataclass import dataclass
 from .cpu import CpuConstants
 from .record import constant
 
-__all__ = ["ARRAY_LIBRARY", "ArrayLibraryConstants"]
+__all__ = ["ARRAY_LIBRARIES", "CupyConstants", "NumpyConstants"]
 
 _MEASURED = "measured with NumPy 2 on float32, one core of a server with AVX-512"
 _PROGRAM = "measured with programs of one operator, one core of a server with AVX-512"
+_NO_GPU = "assumed: no GPU was at hand"
 
 
 @dataclass(frozen=True)
-class ArrayLibraryConstants:
-    """An array library's functions, which run one after the other."""
+class NumpyConstants:
+    """NumPy's functions, which run one after the other.
 
-    numpy_call_seconds: float = constant(1.2e-6, "s", "a function of NumPy", _MEASURED, True)
-    cupy_call_seconds: float = constant(9e-6, "s", "a function of CuPy", "assumed: no GPU was at hand")
-    reduction_seconds: float = constant(3.5e-6, "s", "more for a reduction of NumPy, before it begins", _MEASURED, True)
+    Attributes:
+        slow_functions: some functions of few operations take far longer than memory does.
+        slow_thin_products: kernels compute matrix products of few rows better.
+        owns_convolutions: a library computes convolutions, beside which views and sums are little.
+    """
+
+    slow_functions = True
+    slow_thin_products = True
+    owns_convolutions = False
+
+    saved_seconds: float = constant(
+        2e-4, "s", "that a call has to save for a program, which takes 0.1 to 0.3 s to make", "chosen for that wait"
+    )
+    saved_any_size_seconds: float = constant(
+        5e-6, "s", "the same if its kernels serve other sizes, too: it is made once an operator", "chosen for that wait"
+    )
+    call_seconds: float = constant(1.2e-6, "s", "a function", _MEASURED, True)
+    reduction_seconds: float = constant(3.5e-6, "s", "more for a reduction, before it begins", _MEASURED, True)
     series_seconds: float = constant(
         2.5e-5, "s", "more for a function that NumPy lacks: a polynomial of some 20 calls", _MEASURED, True
     )
@@ -63,4 +81,23 @@ class ArrayLibraryConstants:
     )
 
 
-ARRAY_LIBRARY = ArrayLibraryConstants()
+@dataclass(frozen=True)
+class CupyConstants(NumpyConstants):
+    """CuPy's functions, as far as they differ from NumPy's: each is a launch, which hides what NumPy does besides."""
+
+    slow_functions = False
+    slow_thin_products = False
+    owns_convolutions = True
+
+    saved_seconds: float = constant(8e-6, "s", "that a call has to save for a program", _NO_GPU)
+    saved_any_size_seconds: float = constant(
+        inf, "s", "the same if its kernels serve other sizes, too: there is no such program", "chosen"
+    )
+    call_seconds: float = constant(9e-6, "s", "a function", _NO_GPU)
+    reduction_seconds: float = constant(0.0, "s", "more for a reduction, before it begins", _NO_GPU)
+    series_seconds: float = constant(0.0, "s", "more for a function that NumPy lacks", _NO_GPU)
+    random_seconds: float = constant(0.0, "s", "more for random words", _NO_GPU)
+
+
+#: by the kind of device
+ARRAY_LIBRARIES = {"cpu": NumpyConstants(), "cuda": CupyConstants()}

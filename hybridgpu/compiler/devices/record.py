@@ -2,9 +2,8 @@
 """What the compiler may know of a device: constants with a unit, a source, and whether they were measured.
 
 Two records, :class:`.cpu.CpuConstants` and :class:`.gpu.GpuConstants`, hold every figure that describes a device rather
-than a decision of the compiler: seconds, rates, latencies, sizes of caches, limits. A third one holds those of array libraries,
-:class:`.array_library.ArrayLibraryConstants`. Tile sizes and thresholds that were
-chosen to fit them stay beside the code that uses them, and are written as shares of these figures where they are that.
+than a decision of the compiler: seconds, rates, latencies, sizes of caches, limits. Those of array libraries are in
+:mod:`.array_library`. Tile sizes and thresholds that were chosen to fit them stay beside the code that uses them, and are written as shares of these figures where they are that.
 """
 
 from __future__ import annotations

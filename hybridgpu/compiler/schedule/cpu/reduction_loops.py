@@ -33,42 +33,42 @@ def _vectorized(var: str, begin: str, end: str | int, lines: Sequence[Line]) -> 
     return Block(["HG_SIMD", for_head(var, begin, str(end))], lines)
 
 
-def _states(walk: Pass) -> list[str]:
-    """The states of a walk's reductions, side by side."""
+def _states(row_pass: Pass) -> list[str]:
+    """The states of a pass's reductions, side by side."""
     return [
         line
-        for a in walk.accumulators
-        for line in (f"{walk.lanes[a.name][0]} {a.name};", f"{a.name}.start({a.first});")
+        for a in row_pass.accumulators
+        for line in (f"{row_pass.lanes[a.name][0]} {a.name};", f"{a.name}.start({a.first});")
     ]
 
 
-def _in_parts(walk: Pass, head: str, stop: str, inner: Line) -> Block:
-    """``inner``, part by part of the elements: sums of one part have states of their own."""
+def _chunked(row_pass: Pass, head: str, stop: str, inner: Line) -> Block:
+    """``inner`` in chunks of the elements: sums of a chunk have states of their own."""
     starts = [
         line
-        for a in walk.partial_sums
-        for line in (f"{walk.lanes[a.name][0]} part_{a.name};", f"part_{a.name}.start(0);")
+        for a in row_pass.partial_sums
+        for line in (f"{row_pass.lanes[a.name][0]} part_{a.name};", f"part_{a.name}.start(0);")
     ]
-    merges = [f"{a.name}.merge(part_{a.name});" for a in walk.partial_sums]
+    merges = [f"{a.name}.merge(part_{a.name});" for a in row_pass.partial_sums]
     return Block([head], [f"const Index stop = {stop};", *starts, inner, *merges])
 
 
-def _read(values: Names, array: str, at: str) -> list[str]:
+def _reads(values: Names, array: str, at: str) -> list[str]:
     """Row values out of their arrays."""
     return [f"const {type} {name} = {array}{name}[{at}];" for type, name in values]
 
 
-def _written(values: Names, array: str, at: str) -> list[str]:
+def _writes(values: Names, array: str, at: str) -> list[str]:
     """Row values into their arrays."""
     return [f"{array}{name}[{at}] = {name};" for _, name in values]
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReductionLoops:
-    """What the loops of both forms are made of.
+    """The loops of both forms: lanes share a row, or are rows.
 
     Attributes:
-        plan: the walks over a row, and what is before, between and behind them.
+        plan: the passes over a row, and what is before, between and behind them.
         rows: the loops over rows, as (variable, extent).
         reduced: the loops over what is reduced, but the outermost (columns form) or the innermost one.
         width: elements of a row that arrays have room for.
@@ -90,9 +90,10 @@ class ReductionLoops:
     part: int
     totals: list[tuple[Accumulator, str]]
 
-    def walks(self) -> tuple[list[Pass], Pass]:
-        """The walks over a row, and what follows the last one."""
-        return self.plan.passes[:-1], self.plan.passes[-1]
+    @property
+    def row_passes(self) -> list[Pass]:
+        """The passes over a row; the plan's last one follows them."""
+        return self.plan.passes[:-1]
 
     def row_heads(self) -> list[str]:
         """Heads of the loops over rows; the outermost one runs over what the call is about."""
@@ -100,7 +101,7 @@ class ReductionLoops:
         return [for_head(name, *bound) for (name, _), bound in zip(self.rows, bounds, strict=False)]
 
     def finished(self) -> list[str]:
-        """A row's statements and stores behind its last walk."""
+        """A row's statements and stores behind its last pass."""
         return texts([*self.plan.passes[-1].row, *self.plan.row_stores])
 
     def after(self) -> list[str]:
@@ -180,8 +181,8 @@ class ReductionLoops:
 class RowLoops(ReductionLoops):
     """Rows whose elements are neighbours in memory: lanes share a row.
 
-    A row at a time, or some rows a walk at a time: every walk goes in blocks, the states of its reductions side by side.
-    Where a later walk waits for what an earlier one has reduced, the processor is busy with the next row meanwhile.
+    A row at a time, or some rows a pass at a time: every pass goes in blocks, the states of its reductions side by side.
+    Where a later pass waits for what an earlier one has reduced, the processor is busy with the next row meanwhile.
 
     Attributes:
         extent, tile_stop: C text of the number of elements of a row, and of where a part of them ends.
@@ -189,7 +190,7 @@ class RowLoops(ReductionLoops):
         elements: C text of the elements that a state may have taken in, '' if all of them have.
         element: C text of an element's position in a row.
         cache_length: elements of a cache.
-        group, group_step: rows that there is room for where they are walked together (0: one after the other), and C
+        group, group_step: rows that there is room for where they share each pass (0: one after the other), and C
             text of how many are.
         totals_lanes: states of a reduction over all rows.
         streaming_condition: C text of when results are stored past the caches, '' if never.
@@ -247,7 +248,7 @@ class RowLoops(ReductionLoops):
         """Rows of which as many as a reduction over all rows has states are finished side by side."""
         row, values = self.rows[-1][0], self.plan.passes[-1].row_live_in
         taken = [f"part_{t.name}.add({row} - chunk, {t.operand}, 0);" for t, _ in self.totals]
-        finished = [*_read(values, "h_", f"{row} - chunk"), *self.finished(), *taken]
+        finished = [*_reads(values, "h_", f"{row} - chunk"), *self.finished(), *taken]
         return Block(
             [for_head("chunk", first, last, str(self.totals_lanes))],
             [
@@ -260,43 +261,45 @@ class RowLoops(ReductionLoops):
         )
 
     def _over_last_axis(self, first: str, last: str, streams: bool) -> Block:
-        """The loop over neighbouring rows: of some walked together, or one after the other."""
+        """The loop over neighbouring rows: of some that share each pass, or one after the other."""
         if not self.group:
             return Block([for_head(self.rows[-1][0], first, last)], self._one_row(streams))
         to = f"const Index to = hg::minimum<Index>(from + {self.group_step}, {last});"
         return Block([for_head("from", first, last, self.group_step)], [to, *self._some_rows(streams)])
 
     def _one_row(self, streams: bool) -> list[Line]:
-        """All walks over a row."""
-        walks, _ = self.walks()
-        lines = [line for walk in walks for line in (*texts(walk.row), *self._walked(walk, streams))]
-        return [*lines, *self._behind_walks(), *self._taken_sums("1")]
+        """All passes over a row."""
+        lines = [line for p in self.row_passes for line in (*texts(p.row), *self._pass_lines(p, streams))]
+        return [*lines, *self._after_last_pass(), *self._partial_sum_lines("1")]
 
     def _some_rows(self, streams: bool) -> list[Line]:
-        """Each walk over some rows; what outlives one is in arrays."""
-        walks, last = self.walks()
+        """Each pass over some rows; what outlives one is in arrays."""
         at = f"{self.rows[-1][0]} - from"
         lines: list[Line] = [f"{type} r_{name}[{self.group}];" for type, name in self.plan.row_values]
-        for walk in walks:
-            before = [*texts(walk.row), *_written(walk.row_live_out, "r_", at), *_read(walk.live_in, "r_", at)]
-            lines.append(self._each_row(walk, [*before, *self._walked(walk, streams)]))
-        behind = self._behind_walks()
-        lines += [self._each_row(last, behind)] if behind or self.totals else []
-        return [*lines, *self._taken_sums("to - from")]
+        for row_pass in self.row_passes:
+            before = [
+                *texts(row_pass.row),
+                *_writes(row_pass.row_live_out, "r_", at),
+                *_reads(row_pass.live_in, "r_", at),
+            ]
+            lines.append(self._each_row(row_pass, [*before, *self._pass_lines(row_pass, streams)]))
+        behind = self._after_last_pass()
+        lines += [self._each_row(self.plan.passes[-1], behind)] if behind or self.totals else []
+        return [*lines, *self._partial_sum_lines("to - from")]
 
-    def _each_row(self, walk: Pass, lines: Sequence[Line]) -> Block:
+    def _each_row(self, row_pass: Pass, lines: Sequence[Line]) -> Block:
         """The loop over some rows."""
         row = self.rows[-1][0]
-        return Block([for_head(row, "from", "to")], [*_read(walk.row_live_in, "r_", f"{row} - from"), *lines])
+        return Block([for_head(row, "from", "to")], [*_reads(row_pass.row_live_in, "r_", f"{row} - from"), *lines])
 
-    def _behind_walks(self) -> list[str]:
-        """What follows a row's last walk: where values of all rows are reduced, that waits."""
+    def _after_last_pass(self) -> list[str]:
+        """The statements behind a row's last pass: where values of all rows are reduced, these wait."""
         if self.totals:
-            return _written(self.plan.passes[-1].row_live_in, "h_", f"{self.rows[-1][0]} - chunk")
+            return _writes(self.plan.passes[-1].row_live_in, "h_", f"{self.rows[-1][0]} - chunk")
         return self.finished()
 
-    def _taken_sums(self, count: str) -> list[Line]:
-        """Sums over all rows are put together after some."""
+    def _partial_sum_lines(self, count: str) -> list[Line]:
+        """The count of rows in the partial sums over all rows, which are merged when they are many."""
         if not self.plan.column_sums:
             return []
         full = Block([f"if (taken >= {PARTIAL_SUM_TERMS})"], [*self._merged_sums(), "taken = 0;"])
@@ -306,65 +309,71 @@ class RowLoops(ReductionLoops):
         """Sums over some rows are added to those over all."""
         return [f"hg::move_into<{self.width}>({s.name}, part_{s.name});" for s in self.plan.column_sums]
 
-    def _walked(self, walk: Pass, streams: bool) -> list[Line]:
-        """One walk over a row, from the states of its reductions to their results."""
-        block = self._masked_row(walk, streams) if self.masked_vector else self._row(walk, streams)
+    def _pass_lines(self, row_pass: Pass, streams: bool) -> list[Line]:
+        """One pass over a row, from the states of its reductions to their results."""
+        block = self._masked_row(row_pass, streams) if self.masked_vector else self._row(row_pass, streams)
         if self.part:
-            block = _in_parts(walk, for_head("part", "0", self.extent, str(self.part)), self.tile_end, block)
+            block = _chunked(row_pass, for_head("part", "0", self.extent, str(self.part)), self.tile_end, block)
         elements = f", {self.elements}" if self.elements else ""
         at = f"[{self.rows[-1][0]} - from]"
         results = [
             f"{f'r_{a.result}{at}' if self.group else f'const {a.result_type} {a.result}'} = {a.name}.fold({a.step}{elements});"
-            for a in walk.accumulators
+            for a in row_pass.accumulators
         ]
-        return [*_states(walk), Block([*_loop_heads(self.reduced), *block.heads], block.lines), *results]
+        return [*_states(row_pass), Block([*_loop_heads(self.reduced), *block.heads], block.lines), *results]
 
-    def _row(self, walk: Pass, streams: bool) -> Block:
+    def _row(self, row_pass: Pass, streams: bool) -> Block:
         """Blocks of a row, of which the last one may be shorter."""
         end = "stop" if self.part else self.tile_end
         return Block(
-            [for_head("at", self.tile_begin, end, str(self.tile_size))], self._block(walk, self.count, streams)
+            [for_head("at", self.tile_begin, end, str(self.tile_size))], self._block(row_pass, self.count, streams)
         )
 
-    def _masked_row(self, walk: Pass, streams: bool) -> Block:
+    def _masked_row(self, row_pass: Pass, streams: bool) -> Block:
         """Blocks of a row whose length is dynamic, then vectors: of the last one some lanes may have no element."""
         lines: list[Line] = [f"Index at = {self.tile_begin};"]
-        if walk.unaligned_prefix and streams:
-            first, prefix = f"const Index first = {walk.unaligned_prefix};", self._vectors(walk, "first", "")
-            lines.append(Block(["if (nontemporal)"], [first, prefix, "at = first;", self._blocks(walk, True)]))
-        lines += [self._blocks(walk, False), "const Index rest = at;", *_origins(walk)]
-        return Block([], [*lines, self._vectors(walk, self.tile_stop, "at - rest + j")])
+        if row_pass.unaligned_prefix and streams:
+            first, prefix = f"const Index first = {row_pass.unaligned_prefix};", self._vectors(row_pass, "first", "")
+            lines.append(Block(["if (nontemporal)"], [first, prefix, "at = first;", self._blocks(row_pass, True)]))
+        lines += [self._blocks(row_pass, False), "const Index rest = at;", *_origins(row_pass)]
+        return Block([], [*lines, self._vectors(row_pass, self.tile_stop, "at - rest + j")])
 
-    def _blocks(self, walk: Pass, streams: bool) -> Block:
+    def _blocks(self, row_pass: Pass, streams: bool) -> Block:
         size = self.tile_size
-        return Block([f"for (; at <= {self.tile_stop} - {size}; at += {size})"], self._block(walk, str(size), streams))
+        return Block(
+            [f"for (; at <= {self.tile_stop} - {size}; at += {size})"], self._block(row_pass, str(size), streams)
+        )
 
-    def _vectors(self, walk: Pass, stop: str, lane: str) -> Block:
+    def _vectors(self, row_pass: Pass, stop: str, lane: str) -> Block:
         size = self.masked_vector
         heads = ["HG_SIMD", f"{for_head('j', '0', str(size))} if (at + j < {stop})"]
-        return Block([f"for (; at < {stop}; at += {size})"], [Block(heads, self._elements(walk, lane, walk.stores))])
+        return Block(
+            [f"for (; at < {stop}; at += {size})"], [Block(heads, self._elements(row_pass, lane, row_pass.stores))]
+        )
 
-    def _block(self, walk: Pass, count: str, streams: bool) -> list[Line]:
+    def _block(self, row_pass: Pass, count: str, streams: bool) -> list[Line]:
         """A block of elements, a lane for each."""
-        streamed = walk.streamed_blocks if streams else []
+        streamed = row_pass.streamed_blocks if streams else []
         return [
             "HG_BLOCK",
             f"const Index count = {count};",
-            *walk.prefetches,
-            *_origins(walk),
+            *row_pass.prefetches,
+            *_origins(row_pass),
             *(f"alignas(64) {type} {name}[{self.tile_size}];" for type, name, _ in streamed),
-            _vectorized("j", "0", "count", self._elements(walk, "j", walk.block_stores if streams else walk.stores)),
+            _vectorized(
+                "j", "0", "count", self._elements(row_pass, "j", row_pass.block_stores if streams else row_pass.stores)
+            ),
             *(text for _, _, text in streamed),
         ]
 
-    def _elements(self, walk: Pass, lane: str, stores: list[Statement]) -> list[str]:
-        """What is done for an element."""
+    def _elements(self, row_pass: Pass, lane: str, stores: list[Statement]) -> list[str]:
+        """The statements of an element."""
         taken = [
-            f"{walk.lanes[a.name][1]}.add({lane}, {a.operand}, {f'at_{a.name}' if a.position else 0});"
-            for a in walk.accumulators
+            f"{row_pass.lanes[a.name][1]}.add({lane}, {a.operand}, {f'at_{a.name}' if a.position else 0});"
+            for a in row_pass.accumulators
         ]
-        sums = [f"part_{s.name}[{self.element}] += {s.operand};" for s in walk.sums]
-        before = [f"const Index {self.tile} = at + j;", *texts([*walk.each, *walk.cache_writes])]
+        sums = [f"part_{s.name}[{self.element}] += {s.operand};" for s in row_pass.sums]
+        before = [f"const Index {self.tile} = at + j;", *texts([*row_pass.each, *row_pass.cache_writes])]
         return [*before, *taken, *sums, *texts(stores)]
 
 
@@ -383,7 +392,7 @@ class RowTiles:
     """Tiles of rows (or windows) that are turned, so that they lie side by side.
 
     Attributes:
-        loads, stores: what is turned before the walks and behind them.
+        loads, stores: what is turned before the passes and behind them.
         loops: name and extent of the loops around.
         run: neighbours of a row, 0 if how many there are is dynamic: then ``length`` is C text of it.
         count: C text of the number of rows.
@@ -399,7 +408,7 @@ class RowTiles:
     rows: int = 0
 
     def copies_in(self) -> list[str]:
-        """Loops and calls before the walks."""
+        """Loops and calls before the passes."""
         size, n = self.rows, self.length
         into = f"hg::tile_in<{self.run}, {size}>({{0.part}}, {{0.place}}, {self.count});"
         turned = f"hg::transpose({{0.place}}, {n}, {{0.part}}, {size}, {self.count}, {n});"
@@ -462,15 +471,14 @@ class ColumnLoops(ReductionLoops):
 
     def _of_tile(self) -> list[Line]:
         """A tile of rows, from the copies of operands to those of results."""
-        walks, _ = self.walks()
         arrays = [*((t.type, t.name) for t in self.tiles.stores), *self.plan.cache_buffers]
         return [
             f"const Index count = {self.count};",
             *self.tiles.copies_in(),
             *(self._tile(type, name) for type, name in arrays),
             *(f"{type} r_{name}[{self.tile_size}] {_ALIGNED};" for type, name in self.plan.row_values),
-            *(line for walk in walks for line in self._walked(walk)),
-            *self._behind_walks(),
+            *(line for p in self.row_passes for line in self._pass_lines(p)),
+            *self._after_last_pass(),
             *self.total_part(),
             *self.tiles.copies_out(),
         ]
@@ -481,49 +489,54 @@ class ColumnLoops(ReductionLoops):
         row = [f"const Index {self.tile} = at + j;"] if uses_tile else []
         return _vectorized("j", "0", count or used, [*row, *lines])
 
-    def _walked(self, walk: Pass) -> list[Line]:
-        """One walk over the rows of a tile, from the states of its reductions to their results."""
-        lines: list[Line] = [*_states(walk)]
-        if walk.row:
+    def _pass_lines(self, row_pass: Pass) -> list[Line]:
+        """One pass over the rows of a tile, from the states of its reductions to their results."""
+        lines: list[Line] = [*_states(row_pass)]
+        if row_pass.row:
             of_row = [
-                *_read(walk.row_live_in, "r_", "j"),
-                *texts(walk.row),
-                *_written(walk.row_live_out, "r_", "j"),
+                *_reads(row_pass.row_live_in, "r_", "j"),
+                *texts(row_pass.row),
+                *_writes(row_pass.row_live_out, "r_", "j"),
             ]
-            lines.append(self._lanes(walk.row_uses_tile, of_row))
+            lines.append(self._lanes(row_pass.row_uses_tile, of_row))
         begin, end = ("part", "stop") if self.part else ("0", self.first_extent)
-        block = Block([for_head(self.first, begin, end, self.run or 1)], self._elements(walk))
+        block = Block([for_head(self.first, begin, end, self.run or 1)], self._elements(row_pass))
         if self.part:
             head = for_head("part", "0", self.first_extent, str(self.part))
             stop = f"{self.first_extent} - part < {self.part} ? {self.first_extent} : part + {self.part}"
-            block = _in_parts(walk, head, stop, block)
+            block = _chunked(row_pass, head, stop, block)
         lines.append(block)
-        if walk.accumulators:
-            names = walk.accumulators if self.neighbours else []
+        if row_pass.accumulators:
+            names = row_pass.accumulators if self.neighbours else []
             lines += [f"{a.name}.merge_every<{self.neighbours}>();" for a in names]
-            lines.append(self._lanes(False, [f"r_{a.result}[j] = {a.name}.result(j);" for a in walk.accumulators]))
+            lines.append(self._lanes(False, [f"r_{a.result}[j] = {a.name}.result(j);" for a in row_pass.accumulators]))
         return lines
 
-    def _elements(self, walk: Pass) -> list[Line]:
-        """What is done for an element of each row."""
-        taken = [f"{walk.lanes[a.name][1]}.add(j, {a.operand}, {a.position or 0});" for a in walk.accumulators]
-        each = [*_read(walk.live_in, "r_", "j"), *texts([*walk.each, *walk.cache_writes]), *taken, *texts(walk.stores)]
-        lines: list[Line] = ["HG_BLOCK"] if walk.separate_blocks else []
-        lines.append(self._lanes(walk.each_uses_tile, each))
+    def _elements(self, row_pass: Pass) -> list[Line]:
+        """The statements of an element of each row."""
+        taken = [f"{row_pass.lanes[a.name][1]}.add(j, {a.operand}, {a.position or 0});" for a in row_pass.accumulators]
+        each = [
+            *_reads(row_pass.live_in, "r_", "j"),
+            *texts([*row_pass.each, *row_pass.cache_writes]),
+            *taken,
+            *texts(row_pass.stores),
+        ]
+        lines: list[Line] = ["HG_BLOCK"] if row_pass.separate_blocks else []
+        lines.append(self._lanes(row_pass.each_uses_tile, each))
         for head in reversed(_loop_heads(self.reduced)):
             lines = [Block([head], lines)]
         return lines
 
-    def _behind_walks(self) -> list[Line]:
-        """What follows the last walk."""
+    def _after_last_pass(self) -> list[Line]:
+        """The statements behind the last pass."""
         last = self.plan.passes[-1]
         if not (last.row or self.plan.row_stores or self.totals):
             return []
         taken = [f"part_{t.name}.add(j, {t.operand}, 0);" for t, _ in self.totals]
-        lines = [*_read(last.row_live_in, "r_", "j"), *self.finished(), *taken]
+        lines = [*_reads(last.row_live_in, "r_", "j"), *self.finished(), *taken]
         return [self._lanes(last.row_uses_tile, lines, self.neighbours)]
 
 
-def _origins(walk: Pass) -> list[str]:
+def _origins(row_pass: Pass) -> list[str]:
     """Positions of the first element of a block."""
-    return [f"const Index at_{a.name} = {a.origin};" for a in walk.accumulators if a.position]
+    return [f"const Index at_{a.name} = {a.origin};" for a in row_pass.accumulators if a.position]

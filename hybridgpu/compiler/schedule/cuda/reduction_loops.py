@@ -23,10 +23,10 @@ __all__ = ["ReductionLoops"]
 
 @dataclass(frozen=True)
 class ReductionLoops:
-    """What the loops of both forms are made of.
+    """The loops of both forms: rows of teams, or of single threads.
 
     Attributes:
-        plan: the walks over a row, and what is before, between and behind them.
+        plan: the passes over a row, and what is before, between and behind them.
         form: threads of a row and of a block, and what they keep.
         spans: how neighbours are read and written together.
         rows: the variables of rows.
@@ -47,29 +47,29 @@ class ReductionLoops:
         partial = bool(self.length) or form.cluster * form.steps * form.team * vector != self._width
         partial = partial or spans.anchor is not None
         position = self._position()
-        walks = [self._team_walk(walk, partial, position) for walk in plan.passes[:-1]]
+        passes = [self._team_pass(p, partial, position) for p in plan.passes[:-1]]
         if form.cluster > 1 and not plan.column_sums:
-            _mark_arrival(walks)
-        again = form.team > 32 and sum(bool(w.accumulators) for w in walks) == 1
-        turns = again and form.cluster > 1 and bool(plan.column_sums)  # barriers of a cluster are dear
+            _mark_arrival(passes)
+        one_state = form.team > 32 and sum(bool(w.accumulators) for w in passes) == 1
+        double_buffered = one_state and form.cluster > 1 and bool(plan.column_sums)  # barriers of a cluster are dear
         spans.writer.printed.clear()
         anchor = spans.writer.expr(spans.anchor) if spans.anchor is not None and spans.shifted else ""
         used = variables_of([*plan.row_stores, *(s for p in plan.passes for s in p.row)]) | spans.writer.variables()
-        used = used.union(*(w.variables for w in walks))
+        used = used.union(*(w.variables for w in passes))
         row = self.rows[0].name if len(self.rows) == 1 else "r"
         row_index = [s for s in (unravel(self.rows, "r") if len(self.rows) > 1 else []) if s.name in used]
         teams, items = form.threads // form.team, form.steps * vector
         of_rows: dict[str, Any] = {
             **self._fields_of_both(form.team * vector),
-            "passes": walks,
+            "passes": passes,
             "after": [*texts(plan.passes[-1].row), *self._row_stores()],
             "row": row,
             "row_index": row_index,
             "lanes": min(form.team, 32),
-            "shared_states": [a for w in walks for a in w.accumulators] if form.team > 32 else [],
-            "state_dims": (2, form.threads // 32) if turns else (form.threads // 32,),
-            "state_slot": "[slot]" if turns else "",
-            "reuses_states": again and not turns,
+            "shared_states": [a for w in passes for a in w.accumulators] if form.team > 32 else [],
+            "state_dims": (2, form.threads // 32) if double_buffered else (form.threads // 32,),
+            "state_slot": "[slot]" if double_buffered else "",
+            "reuses_states": one_state and not double_buffered,
             "sums": [(s, f"y{len(self.program.stores) + n}") for n, s in enumerate(plan.column_sums)],
             "sums_shape": f"[{items}][{form.threads}]" if plan.column_sums and teams > 1 else "",
             "teams": teams,
@@ -98,21 +98,21 @@ class ReductionLoops:
         program, plan, form, spans, vector = self.program, self.plan, self.form, self.spans, self.spans.vector
         tile = spans.var.name
         stored = [(n, s) for n, s in enumerate(program.stores) if not plan.is_full_store(s)]
-        walks = [self._span_walk(walk) for walk in plan.passes[:-1]]
-        accumulators = [a for w in walks for a in w.accumulators]
+        passes = [self._span_pass(p) for p in plan.passes[:-1]]
+        accumulators = [a for w in passes for a in w.accumulators]
         if form.cluster > 1:
-            _mark_arrival(walks)
+            _mark_arrival(passes)
         last = spans.row_body(plan.passes[-1].row_scalars, stored)
         one = {"live": True, "rank == 0": form.cluster > 1, "down == 0": form.team > 1}
-        each = [*self._row_of(last.element_variables), *_read(plan.passes[-1].row_live_in)]
+        each = [*self._row_of(last.element_variables), *_reads(plan.passes[-1].row_live_in)]
         each += texts([*last.each, *last.scalar_stores])
         results: list[Line] = [*_before(last, vector), _each(vector, each), *_after(last, vector)]
-        used = last.variables.union(*(w.variables for w in walks))
+        used = last.variables.union(*(w.variables for w in passes))
         used |= {spans.base} if tile in used else set()
         index = unravel([*self.rows[:-1], Var(spans.base, spans.var.extent)], "r") if len(self.rows) > 1 else []
         fields = ColumnsFields(
             **self._fields_of_both(form.team),
-            passes=walks,
+            passes=passes,
             after=[Block([_if_all(one)], results)] if stored else [],
             row=f"{tile}_0" if len(self.rows) == 1 else "r",
             row_index=[s for s in index if s.name in used],
@@ -121,7 +121,7 @@ class ReductionLoops:
             state_dims=(form.states_per_row, vector, form.row_spans),
             cluster_states=accumulators if form.cluster > 1 else [],
             cluster_shape=f"[{vector}][{form.row_spans}]",
-            reuses_states=form.states_per_row > 1 and sum(bool(w.accumulators) for w in walks) == 1,
+            reuses_states=form.states_per_row > 1 and sum(bool(w.accumulators) for w in passes) == 1,
             lane_stride=form.row_spans if form.lanes > 1 else 32,
             row_values=plan.row_values,
         )
@@ -131,15 +131,15 @@ class ReductionLoops:
             form.threads, 0, self._inner_rows, per_block, limit, shared=form.shared, cluster=form.cluster
         )
 
-    # -- walks
+    # -- passes
 
-    def _team_walk(self, walk: Pass, partial: bool, position: str) -> PassFields:
-        """One walk of a team over its row."""
+    def _team_pass(self, row_pass: Pass, partial: bool, position: str) -> PassFields:
+        """One pass of a team over its row."""
         spans, vector = self.spans, self.spans.vector
         *outer, last = self.program.reduced
         first = "c_0" if outer else spans.base
-        block = spans.pass_body(self.plan, walk, self._places, f"step * {vector} + j", self.form.team * vector)
-        inside = block.element_variables.union(*(a.variables for a in walk.accumulators))
+        block = spans.pass_body(self.plan, row_pass, self._places, f"step * {vector} + j", self.form.team * vector)
+        inside = block.element_variables.union(*(a.variables for a in row_pass.accumulators))
         inner = last.name if last.name in inside or spans.anchor is not None else ""
         used = inside | block.variables | ({spans.base} if inner else set())
         places = unravel([*outer, Var(spans.base, last.extent)], first) if outer else []
@@ -148,37 +148,37 @@ class ReductionLoops:
         each = [f"const Index {inner} = {inner}_0 + j;"] if inner else []
         each += [f"if ({inner} < 0 || {inner} >= {self._end}) continue;"] if span else []
         each += texts(block.each)
-        each += [f"{a.name} = {_taken(a, a.name)};" for a in walk.accumulators]
-        each += [f"{guard}{t.name}[step * {vector} + j] += {t.operand};" for t in walk.sums]
+        each += [f"{a.name} = {_taken(a, a.name)};" for a in row_pass.accumulators]
+        each += [f"{guard}{t.name}[step * {vector} + j] += {t.operand};" for t in row_pass.sums]
         each += [f"{guard}{store}" for store in block.scalar_stores]
         step: list[Line] = [*self._step_head(first, position, partial, places, used), *_before(block, vector, span)]
         step += [_each(vector, each), *_after(block, vector, span, guard)]
-        return PassFields(texts(walk.row), step, walk.accumulators, inside | block.variables)
+        return PassFields(texts(row_pass.row), step, row_pass.accumulators, inside | block.variables)
 
-    def _span_walk(self, walk: Pass) -> PassFields:
-        """One walk over a span of rows by the threads that have it."""
+    def _span_pass(self, row_pass: Pass) -> PassFields:
+        """One pass over a span of rows by the threads that have it."""
         form, spans, reduced, vector = self.form, self.spans, self.program.reduced, self.spans.vector
         partial = bool(self.length) if not self._has_dynamic_steps else form.team > 1
         partial = partial or (not self.length and form.cluster * form.steps * form.team != self._width)
         first = "c" if len(reduced) > 1 else reduced[0].name
-        block = spans.pass_body(self.plan, walk, self._places, f"step * {vector} + j", form.threads * vector)
-        before = spans.row_body(walk.row_scalars, [])
-        inside = block.element_variables.union(*(a.variables for a in walk.accumulators))
+        block = spans.pass_body(self.plan, row_pass, self._places, f"step * {vector} + j", form.threads * vector)
+        before = spans.row_body(row_pass.row_scalars, [])
+        inside = block.element_variables.union(*(a.variables for a in row_pass.accumulators))
         used = inside | block.variables
         places = unravel(reduced, first) if len(reduced) > 1 else []
-        each = [*self._row_of(inside), *_read(walk.live_in), *texts(block.each)]
-        each += [f"{a.name}[j] = {_taken(a, f'{a.name}[j]')};" for a in walk.accumulators]
+        each = [*self._row_of(inside), *_reads(row_pass.live_in), *texts(block.each)]
+        each += [f"{a.name}[j] = {_taken(a, f'{a.name}[j]')};" for a in row_pass.accumulators]
         each += [f"if (live) {store}" for store in block.scalar_stores]
         step: list[Line] = [
             *self._step_head(first, self._position_down(), partial, places, used),
             *_before(block, vector),
         ]
         step += [_each(vector, each), *_after(block, vector, guard="if (live) ")]
-        of_row = [*self._row_of(before.element_variables), *_read(walk.row_live_in), *texts(before.each)]
-        of_row += [f"r_{name}[j] = {name};" for _, name in walk.row_live_out]
+        of_row = [*self._row_of(before.element_variables), *_reads(row_pass.row_live_in), *texts(before.each)]
+        of_row += [f"r_{name}[j] = {name};" for _, name in row_pass.row_live_out]
         row: list[Line] = [*_before(before, vector), _each(vector, of_row)]
         return PassFields(
-            [Block([], row)] if before.each else [], step, walk.accumulators, before.variables.union(used)
+            [Block([], row)] if before.each else [], step, row_pass.accumulators, before.variables.union(used)
         )
 
     def _step_head(
@@ -317,13 +317,13 @@ def _taken(a: Accumulator, state: str) -> str:
     return f"hg::{a.combine}<{a.type}>::add({state}, {a.operand}, {a.position or 0})"
 
 
-def _read(values: Sequence[tuple[str, str]]) -> list[str]:
+def _reads(values: Sequence[tuple[str, str]]) -> list[str]:
     """Definitions of row values, which are in arrays."""
     return [f"const {type} {name} = r_{name}[j];" for type, name in values]
 
 
-def _mark_arrival(walks: list[PassFields]) -> None:
-    """Note the last walk that reduces anything, where several blocks share a row."""
-    last = next((w for w in reversed(walks) if w.accumulators), None)
+def _mark_arrival(passes: list[PassFields]) -> None:
+    """Note the last pass that reduces anything, where several blocks share a row."""
+    last = next((w for w in reversed(passes) if w.accumulators), None)
     if last is not None:
         last.arrives = True

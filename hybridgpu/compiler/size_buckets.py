@@ -46,17 +46,17 @@ def next_power_of_two(extent: int) -> int:
     return 1 << max(extent - 1, 0).bit_length()
 
 
-def bucket(turns: int) -> int:
+def bucket(extent: int) -> int:
     """The bucket of an outermost loop's extent: the extent that decides for all of the bucket.
 
     So batches of most sizes, and what is left over at the end of an epoch, have the same kernels. A power of two and
     a little more are alike.
     """
-    turns = nominal(turns)
-    if turns < MIN_DYNAMIC_EXTENT:
-        return turns
+    extent = nominal(extent)
+    if extent < MIN_DYNAMIC_EXTENT:
+        return extent
     counted = _SMALLEST_BUCKET
-    while counted * 3 // 2 < turns:
+    while counted * 3 // 2 < extent:
         counted *= _BUCKET_RATIO
     return counted
 

@@ -463,7 +463,7 @@ class HybridFunction(_Callable[P, R]):
         return HybridMethod(self, instance)
 
     def __reduce__(self) -> Any:
-        return _again, (self.__wrapped__, self._settings.static_names, self._settings.flags)
+        return _rebuild, (self.__wrapped__, self._settings.static_names, self._settings.flags)
 
 
 class HybridMethod(_Callable[P, R]):
@@ -532,7 +532,8 @@ def hybridize(function: Any = None, *, static_argnames: str | Iterable[str] = ()
     return HybridFunction(function, static_argnames, **flags)
 
 
-def _again(function: Any, static: tuple[str, ...], flags: dict[str, Any]) -> Any:
+def _rebuild(function: Any, static: tuple[str, ...], flags: dict[str, Any]) -> Any:
+    """The unpickled HybridFunction."""
     return HybridFunction(function, static, **flags)
 
 

@@ -42,7 +42,7 @@ __all__ = ["apply", "apply_function", "first_target", "forget_graphs", "operator
 
 _graphs: dict[Any, tuple[Graph, bool]] = {}
 _functions: dict[Any, DifferentiableGraph] = {}
-_late_calls: dict[Any, DynamicCall | int] = {}  # or how many values have become constants
+_dynamic_calls: dict[Any, DynamicCall | int] = {}  # or how many values have become constants
 _CONSTANT_VALUES = 8  # of attributes that vary; a call with a constant is faster by some microseconds
 _LIMIT = 8192  # plans kept; beyond it all are dropped and made again
 
@@ -209,7 +209,7 @@ def apply(
         training = autograd_state.state.training
         key = (op, values.key, training, is_np_shape(), *[x._type.tensor for x in inputs])
         function = _functions.get(key)
-        call = _late(op, values, inputs, training, device) if function is None and op.varies else None
+        call = _cached_dynamic_call(op, values, inputs, training, device) if function is None and op.varies else None
         if call is not None:
             function = call.function
             try:
@@ -312,19 +312,19 @@ def zeros_like(x: NDArray) -> Any:
 def forget_graphs() -> None:
     """Drop the graphs of all operators: they were made under another policy of mixed precision."""
     forget_plans()  # first: what a call of another thread makes meanwhile is not kept from here on
-    for table in (_graphs, _functions, _late_calls):
+    for table in (_graphs, _functions, _dynamic_calls):
         table.clear()
     invalidate_bindings()  # functions that were traced on arrays are traced again
 
 
-def _late(
+def _cached_dynamic_call(
     op: Operator, values: Values, inputs: Sequence[NDArray], training: bool, device: Device
 ) -> DynamicCall | None:
     """The lowering for all values of the attributes that vary; None for the first few values, which become constants where
     nothing is compiled for them."""
     types = [x._type.tensor for x in inputs]
     key = (op, dynamic_key(op, values), training, is_np_shape(), *types)
-    entry, since = _late_calls.get(key, 0), observation.since
+    entry, since = _dynamic_calls.get(key, 0), observation.since
     if isinstance(entry, int):
         if entry == 0:
             with _named(op, values, inputs):
@@ -332,11 +332,11 @@ def _late(
             if wants_kernel(graph, device):
                 entry = _CONSTANT_VALUES
         if entry < _CONSTANT_VALUES:
-            keep(_late_calls, key, entry + 1, since, _LIMIT)
+            keep(_dynamic_calls, key, entry + 1, since, _LIMIT)
             return None
         with _named(op, values, inputs):
             entry = dynamic_call(op, values, types, training)
-        keep(_late_calls, key, entry, since, _LIMIT)
+        keep(_dynamic_calls, key, entry, since, _LIMIT)
     return entry
 
 

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from ..core.source_location import current_block, user_frame, user_place
 
-__all__ = ["Draws", "Line", "drawing_line", "draws_apart", "warn_of_kept"]
+__all__ = ["Draws", "Line", "drawing_line", "untracked_draws", "warn_of_kept"]
 
 _PYTHON = inspect.getsourcefile(random) or ""  #: of Python's own functions, such as random.choice
 _PACKAGE = __name__.partition(".")[0] + "."
@@ -61,8 +61,8 @@ class Draws:
 
 
 @contextmanager
-def draws_apart() -> Iterator[None]:
-    """What is drawn inside is no part of a graph: an initializer's numbers, which a parameter holds."""
+def untracked_draws() -> Iterator[None]:
+    """A scope whose draws are no part of a graph: an initializer's numbers, which a parameter holds."""
     watches = list(_watches.inside)
     for watch in watches:
         watch.look()

@@ -24,7 +24,7 @@ from ..tracing.error import NotStaticError, not_traced
 from ..util import is_np_array, is_np_shape
 from .cached_op import CachedOp
 from .dispatch.call_cache import CallCache
-from .dispatch.overlaps import check_apart
+from .dispatch.overlaps import check_no_overlap
 from .host_numbers import Draws, drawing_line
 
 __all__ = ["TracedCalls", "argument_tree", "static_value"]
@@ -133,7 +133,7 @@ class TracedCalls:
             if len(self._graphs) > _LIMIT:
                 used = set(map(id, by_signature.values()))
                 self._graphs = [graph for graph in self._graphs if id(graph) in used]
-        check_apart(op, arrays, ctx)
+        check_no_overlap(op, arrays, ctx)
         self.latest = op
         if not state.training:
             self.predicting = op

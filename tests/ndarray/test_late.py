@@ -23,7 +23,7 @@ NUMBERS = [0.0, -0.0, 1.0, -1.7, 3.3, 1e-9, 65504.0, 1e30, float("inf"), float("
 
 
 def lowerings():
-    return len(apply._functions) + len(apply._late_calls)
+    return len(apply._functions) + len(apply._dynamic_calls)
 
 
 #: operator -> its attributes for one number

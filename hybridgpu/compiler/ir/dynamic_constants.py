@@ -21,10 +21,10 @@ __all__ = [
     "DynamicFloat",
     "LastIndex",
     "Reciprocal",
+    "argument_kind",
     "float_of_extent",
     "last_index",
     "reciprocal",
-    "told_apart",
     "value_bits",
 ]
 
@@ -106,9 +106,9 @@ class DrawNumber(int):
     """Which of its graph's random draws a draw is: the number of its stream."""
 
 
-def told_apart(value: object) -> object:
-    """What tells a number that kernels may take as an argument from an equal literal; None of a literal, and of a dimension,
-    whose text tells it."""
+def argument_kind(value: object) -> object:
+    """The kind of a number that kernels may take as an argument, which tells it from an equal literal; None of a literal,
+    and of a dimension, whose text tells it."""
     if type(value) is Dim:
         return None
     return DrawNumber if isinstance(value, DrawNumber) else getattr(value, "count", None)

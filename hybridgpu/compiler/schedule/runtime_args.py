@@ -213,7 +213,7 @@ def dynamic_row(program: ScalarProgram) -> Var | None:
     row = program.reduced[0]
     if nominal(row.extent) < _FEATURE_MULTIPLE or not likely_dynamic(row.extent):
         return None
-    known = type(row.extent) is Dim and not any(map(_is_taken_apart, program.expressions()))
+    known = type(row.extent) is Dim and not any(map(_has_div_or_mod, program.expressions()))
     return row if known or _contiguous_along(program, row) else None
 
 
@@ -263,10 +263,10 @@ def _condition_terms(program: ScalarProgram) -> set[tuple[tuple[object, int], ..
 
 def _contiguous_along(program: ScalarProgram, v: Var) -> bool:
     """True if what follows each other along ``v`` lies side by side or in one place, and no position is taken apart."""
-    return all(e.coefficient(v) in (0, 1) and not _is_taken_apart(e) for e in program.expressions())
+    return all(e.coefficient(v) in (0, 1) and not _has_div_or_mod(e) for e in program.expressions())
 
 
-def _is_taken_apart(e: Expr) -> bool:
+def _has_div_or_mod(e: Expr) -> bool:
     """Whether an index has quotients or remainders of positions in it."""
     return any(isinstance(a, (Quotient, Remainder)) for a, _ in e.terms)
 

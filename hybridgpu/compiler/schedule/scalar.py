@@ -15,7 +15,7 @@ from typing import Any
 from ...core.dataclass import dataclass, field
 from ...core.dtypes import DType, bool_, i64, u32
 from ..ir.dim_texts import report_text
-from ..ir.dynamic_constants import DrawNumber, told_apart
+from ..ir.dynamic_constants import DrawNumber, argument_kind
 from ..ir.graph import Node
 from ..ir.indexing import (
     ZERO,
@@ -393,7 +393,7 @@ class _Evaluator:
         )
 
     def constant(self, value: Any, dtype: DType) -> Scalar:
-        key = ("const", report_text(value), told_apart(value), dtype)
+        key = ("const", report_text(value), argument_kind(value), dtype)
         return self.intern(key, lambda: Scalar("const", dtype, value=value))
 
     def index(self, e: Expr, dtype: DType) -> Scalar:

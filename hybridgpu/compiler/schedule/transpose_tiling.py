@@ -24,8 +24,8 @@ __all__ = [
     "bucketed_points",
     "choose_tiling",
     "tiling_of_axes",
+    "transposed_loads",
     "transposed_runs",
-    "turned_loads",
     "unit_stride",
 ]
 
@@ -137,12 +137,12 @@ def transposed_runs(program: ScalarProgram) -> bool:
         return False
 
     large = any(
-        s.node is not None and nominal(s.node.type.nbytes) > CpuConstants.l1_bytes for s in turned_loads(program)
+        s.node is not None and nominal(s.node.type.nbytes) > CpuConstants.l1_bytes for s in transposed_loads(program)
     )
     return large and _runs_follow(store.offset, inner, run)
 
 
-def turned_loads(program: ScalarProgram) -> list[Scalar]:
+def transposed_loads(program: ScalarProgram) -> list[Scalar]:
     """What a kernel over :func:`transposed_runs` reads across the axis along which it writes."""
     outer, _, run = program.vars
     return [s for s in program.scalars if s.op == "load" and _runs_follow(s.offset, outer, run)]

@@ -25,7 +25,7 @@ from ...ndarray.device_scope import zeros_on
 from ...ndarray.mode import of_mode
 from ...ndarray.ndarray import allocate
 from ...ndarray.versions import exchange, versioned
-from ...runtime.host_numbers import draws_apart
+from ...runtime.host_numbers import untracked_draws
 from ...symbol import Symbol
 from ...symbol import var as make_var
 from ...util import is_np_array, is_np_shape
@@ -256,7 +256,7 @@ class Parameter:
             "Please specify in_units, in_channels, etc for `Block`s."
         )
         assert self._shape is not None
-        with autograd_state.pause(), autograd_state.untraced(), draws_apart():
+        with autograd_state.pause(), autograd_state.untraced(), untracked_draws():
             if data is None:
                 data = of_mode(allocate(tuple(self._shape), cpu(), self._dtype))  # programs set _shape to lists, too
                 # an initializer of the parameter's own fills it whatever its name is

@@ -23,7 +23,7 @@ from .source import FILE
 if TYPE_CHECKING:
     from ..cached_op import CachedOp
 
-__all__ = ["check_apart", "overlap_test"]
+__all__ = ["check_no_overlap", "overlap_test"]
 
 
 def _extent(x: NDArray) -> tuple[int, int]:
@@ -32,7 +32,7 @@ def _extent(x: NDArray) -> tuple[int, int]:
     return begin, begin + x._type.tensor.nbytes
 
 
-def check_apart(op: CachedOp, arrays: Sequence[NDArray], ctx: Context) -> None:
+def check_no_overlap(op: CachedOp, arrays: Sequence[NDArray], ctx: Context) -> None:
     """Raise SharedMemoryError if an argument shares memory that a call of the graph writes.
 
     Args:

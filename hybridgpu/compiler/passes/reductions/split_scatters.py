@@ -56,9 +56,9 @@ def _profitable_split(node: Node, target: Target) -> Split | None:
         return None
 
     def seconds(count: int) -> float:
-        apart = replace(work, rows=work.rows * count, groups=work.groups * count)
+        split_work = replace(work, rows=work.rows * count, groups=work.groups * count)
         table = node.size * max(node.dtype.size, 4 if node.dtype.is_float else 1)
-        return choose_config(apart, target).seconds + cost.seconds(target, (count + 1) * table, launches=1)
+        return choose_config(split_work, target).seconds + cost.seconds(target, (count + 1) * table, launches=1)
 
     chunks = min((1 << k for k in range(1, _MAX_LOG2_SPLIT + 1)), key=seconds)
     split = choose_split(node.inputs[0].shape, _axes(node), chunks)
@@ -80,7 +80,7 @@ def _split(b: Builder, node: Node, new: dict[Node, Node], split: Split) -> Node:
         updates = b.cast(updates, f32)
     before, behind = updates.shape[:axis], updates.shape[axes[-1] + 1 :]
 
-    def apart(x: Node, first: int) -> Node:
+    def split_positions(x: Node, first: int) -> Node:
         """``x``, whose first axis of positions is ``first``, with an axis of parts and one of a part's positions there."""
         mine = tuple(a - axis + first for a in axes)
         moved = Split(
@@ -94,11 +94,11 @@ def _split(b: Builder, node: Node, new: dict[Node, Node], split: Split) -> Node:
         length = x.size // (prod(x.shape[:first]) * count * prod(last))
         return b.reshape(x, (*x.shape[:first], count, length, *last))
 
-    updates = apart(updates, axis)
+    updates = split_positions(updates, axis)
     if node.prim.name == "scatter_along":
-        at = apart(at, axis)
+        at = split_positions(at, axis)
     else:
-        at = apart(at, 0)
+        at = split_positions(at, 0)
         at = b.broadcast(b.reshape(at, (*(1 for _ in before), *at.shape, *(1 for _ in behind))), updates.shape)
     tables = b.scatter_along(updates, at, axis=axis + 1, extent=node.params["extent"])
     total: Node = b.sum(tables, (axis,))

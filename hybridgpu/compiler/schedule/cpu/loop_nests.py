@@ -27,7 +27,7 @@ from ..choice import Choice
 from ..index_set_splitting import bit_copies, breakpoints, restrict
 from ..kernel import CWriter, Statement, TemplateFields, address
 from ..scalar import Scalar, ScalarProgram, is_combine
-from ..transpose_tiling import Tiling, choose_tiling, tiling_of_axes, transposed_runs, turned_loads
+from ..transpose_tiling import Tiling, choose_tiling, tiling_of_axes, transposed_loads, transposed_runs
 from .rolled_loops import LoopPart, Table, alike_parts, roll
 
 __all__ = [
@@ -311,7 +311,7 @@ class _LoopBuilder:
         """Calls that fetch runs ahead, from ``begin`` on: the hardware does not, each step being in another page."""
         outer, inner, run = program.vars
         calls: list[str] = []
-        for s in turned_loads(program):
+        for s in transposed_loads(program):
             assert s.node is not None and s.offset is not None
             count, sign = _RUNS * run.extent, s.offset.coefficient(run)
             steps = max(1, PREFETCH_BYTES // (count * s.node.dtype.size))
@@ -504,8 +504,8 @@ class _LoopBuilder:
             writer.renamed = {}
             return text
 
-        def apart(offset: Expr, v: Var) -> str:
-            """How far neighbours along ``v`` are apart."""
+        def stride_along(offset: Expr, v: Var) -> str:
+            """C text of the distance of neighbours along ``v``."""
             step = offset.coefficient(v)
             return writer.runtime_args.stride(step, v.name) if v.name in writer.dynamic_axes else str(step)
 
@@ -522,7 +522,7 @@ class _LoopBuilder:
             source, target = start(s.offset, writer.pointer(s)), start(store.offset, f"{writer.result_prefix}0")
             far, near = (along, across) if tiles.loads else (across, along)  # the load's axes
             turn = transposed_copy(
-                source, apart(s.offset, far), target, apart(store.offset, near), size[far], size[near]
+                source, stride_along(s.offset, far), target, stride_along(store.offset, near), size[far], size[near]
             )
             inner.copies_in.append(turn)
             inner.sequential = True  # (its body is a call)
@@ -530,7 +530,7 @@ class _LoopBuilder:
         in_tile: dict[Scalar, str] = {}
         for s in tiles.loads:
             assert s.node is not None and s.offset is not None
-            source, step = start(s.offset, writer.pointer(s)), apart(s.offset, along)
+            source, step = start(s.offset, writer.pointer(s)), stride_along(s.offset, along)
             in_tile[s] = buffer(s.node.dtype)
             inner.copies_in.append(transposed_copy(source, step, in_tile[s], str(long), size[along], size[across]))
         once: list[Statement] = []
@@ -546,7 +546,7 @@ class _LoopBuilder:
         for k, store in enumerate(program.stores):
             target = writer.store_address(k, store)
             if k in tiles.stores:
-                out_tile, step = buffer(store.node.dtype), apart(store.offset, along)
+                out_tile, step = buffer(store.node.dtype), stride_along(store.offset, along)
                 inner.copies_out.append(
                     transposed_copy(
                         out_tile,

@@ -15,7 +15,7 @@ from typing import Any
 
 from ....core.dataclass import dataclass, field
 from ...ir.dim_texts import report_text
-from ...ir.dynamic_constants import told_apart
+from ...ir.dynamic_constants import argument_kind
 from ...ir.graph import Node
 from ...ir.indexing import ZERO, Expr, Var, of_var, substitute
 from ..kernel import CWriter
@@ -102,7 +102,7 @@ def _form(part: LoopPart, var: Var) -> Any:
     numbers = {s: k for k, s in enumerate(own)}
 
     def of_operand(s: Scalar) -> Any:
-        return (report_text(s.value), told_apart(s.value), s.dtype) if s.op == "const" else numbers.get(s, s)
+        return (report_text(s.value), argument_kind(s.value), s.dtype) if s.op == "const" else numbers.get(s, s)
 
     def of_scalar(s: Scalar) -> Any:
         what: Any = s.node and s.node.prim

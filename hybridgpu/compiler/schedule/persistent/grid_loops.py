@@ -120,7 +120,7 @@ class GridLoop:
         def begin(part: OutputSegment) -> str:
             return f"{place} + {number(part.begin)}" if part.begin else place
 
-        def by_turns(even: Node, odd: Node) -> str:
+        def double_buffered(even: Node, odd: Node) -> str:
             return name[even] if even is odd else f"iteration % 2 ? {name[odd]} : {name[even]}"
 
         def pointer(x: Node, written: bool, text: str) -> None:
@@ -139,17 +139,19 @@ class GridLoop:
             elif part is not None and part.stacked:
                 pointer(x, False, f"iteration == 0 ? {source} : {begin(part)} + {before} * {number(x.size)}")
             else:
-                pointer(x, False, f"iteration == 0 ? {source} : {by_turns(spare[-1], spare[0])}")
+                pointer(x, False, f"iteration == 0 ? {source} : {double_buffered(spare[-1], spare[0])}")
         for k, x in enumerate(graph.outputs):
             part, spare = loop.parts.get(k), loop.double_buffers.get(k, [])
             if part is not None and part.stacked:
                 pointer(x, True, f"{begin(part)} + {at} * {number(x.size)}")
             elif part is None:
-                pointer(x, True, by_turns(spare[0], spare[-1]))
+                pointer(x, True, double_buffered(spare[0], spare[-1]))
             elif loop.length == 1:
                 pointer(x, True, begin(part))
             else:
-                pointer(x, True, f"iteration == {self.length} - 1 ? {begin(part)} : {by_turns(spare[0], spare[-1])}")
+                pointer(
+                    x, True, f"iteration == {self.length} - 1 ? {begin(part)} : {double_buffered(spare[0], spare[-1])}"
+                )
         self.depth, self.count = max(self.depth, loop.depth), self.count + 1
         self.backward |= params["reverse"]
         return where

@@ -103,6 +103,12 @@ class RuntimeArgs:
         return self._by_value(f"{var}_stride" if var else "stride", step)
 
     def _by_value(self, what: str, value: int) -> str:
+        """The parameter of a kind that holds ``value``: positions of equal value share one.
+
+        A position has no other name: it is what is left of offsets that were added up and simplified. Sharing keeps
+        parameters few and texts equal. It is right at any size: a dimension's comparison is a guard of its template, and a
+        number that differs from another one at a further size makes a text with two parameters, another kernel.
+        """
         argument = next((name for name, n in self.values.items() if name.startswith(what) and n == value), None)
         if argument is None:
             argument = f"{what}{len(self.values)}"
@@ -284,7 +290,11 @@ def dynamic_lengths(rows: int, columns: int, terms: int) -> set[int]:
 
 def likely_dynamic(extent: int) -> bool:
     """True if an extent is known to change, or, before there is another signature, may be the length of a sentence rather
-    than a number of features: it is of no whole vectors."""
+    than a number of features: it is of no whole vectors.
+
+    The guess stays beside dimensions, which are known from the second signature on: an argument costs nothing in a loop
+    that has a rest anyway, and with it the second length of a sentence finds its kernels compiled.
+    """
     if type(extent) is Dim:
         return nominal(extent) > _MAX_LITERAL
     return extent > _MAX_LITERAL and extent % _FEATURE_MULTIPLE != 0

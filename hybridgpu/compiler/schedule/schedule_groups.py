@@ -1,5 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Scheduling: the kernel of each group of a plan, by the kind of what it computes."""
+"""Scheduling: the kernel of each group of a plan, by the kind of what it computes.
+
+Fusion decides what is computed together, this pass how: it is the one place where a group meets the kinds of kernels, so
+that a further kind is one branch here. Modules of rare kinds are imported where a graph has such a group: the first
+compilation of others does not pay for them. Groups that a network repeats are scheduled once (:mod:`.repeated_groups`).
+"""
 
 from __future__ import annotations
 

@@ -7,6 +7,10 @@ that hold for every value (NaN, infinities and signed zeros included) are here; 
 become products, which round within the error of ``pow`` itself, and the sum of one element is that
 element, also where it is -0 (a longer sum of zeros starts from +0). What a convolution pads with is no factor
 either: see :mod:`.conv_rewrites`.
+
+Lowerings and derivatives are written for their meaning: they multiply by ones, add up zeros, and transpose what is transposed
+again. What is left of that would be kernels and traffic, and would hide from the passes after this one the patterns that
+they match, so it runs first, and always.
 """
 
 from __future__ import annotations
@@ -47,7 +51,7 @@ def rule(*names: str) -> Callable[[Rule], Rule]:
 
 
 def run(graph: Graph, ctx: PassContext) -> Graph:
-    """The pass."""
+    """``graph`` simplified; see :func:`simplify`, which other modules call without a context."""
     return simplify(graph)
 
 

@@ -1,5 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Room for column sums: how many sums a kernel that iterates over rows can keep, one for each element of a row."""
+"""Room for column sums: how many sums a kernel that iterates over rows can keep, one for each element of a row.
+
+The room is predicted here rather than asked of the scheduler. Fusion asks for every pair of groups that read one array, and
+``split_reductions`` before there are groups at all; a schedule takes scalars, passes and a search over launches, of which
+most pairs would be thrown away. The limits are few and conservative: the scheduler takes ``MAX_SUM_WORDS`` from here, and a kernel
+that this admits always has a launch, which the schedule of rows on CUDA asserts.
+"""
 
 from __future__ import annotations
 

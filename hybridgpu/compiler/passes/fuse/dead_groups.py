@@ -1,5 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Dead groups: those that store nothing, such as those of a concat's operand of which a slice leaves out all."""
+"""Dead groups: those that store nothing, such as those of a concat's operand of which a slice leaves out all.
+
+Simplification cannot find them: every node of theirs has a reader. Only the plan shows that no element is read from
+memory, since readers compute what they need again, or leave it out. Each would be a launch and the traffic of its operands
+for nothing. Without one, others may have lost their last reader, hence the loop.
+"""
 
 from __future__ import annotations
 

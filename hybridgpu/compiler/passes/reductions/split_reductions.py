@@ -2,6 +2,10 @@
 """Two-step reductions of few long rows, which would leave a GPU's multiprocessors idle otherwise.
 
 A reduction over ``count`` elements becomes one over each of several chunks, and one over their partials.
+
+A block, or a cluster of some, reduces a row, so that few rows keep few multiprocessors busy, and those read only a part of what
+memory gives. A second launch and the partials' way through memory cost microseconds; the cost model says where the first one
+gains more. Chunks follow from shapes and the device's figures alone, so that a sum is the same in every run.
 """
 
 from __future__ import annotations

@@ -12,6 +12,10 @@
 Maxima have the same bits: of equal elements (0 and -0) the first stays, of several NaNs the last, row by row or not. Sums
 are added in another order, as any sum that is split; whether they are depends on a window and its image, never on how many
 images there are. Sums of halves over windows are left alone: those of rows would take four bytes.
+
+This stays beside :mod:`.split_reductions`, with which it shares the splitter (:mod:`.monoid`): that one cuts an axis into chunks
+to keep a GPU busy, by the cost model, and only on CUDA. Here axes stay whole, on both targets, and what is gained is that the
+first stage joins a kernel that reads the rows anyway, or that windows share it: neither is a matter of how many blocks run.
 """
 
 from __future__ import annotations

@@ -4,6 +4,10 @@
 A concat that a kernel reads is as many parts as it has operands (``index_set_splitting``). In a dense block of a network
 there are dozens, whose loops a C++ compiler would optimise one by one: a third of a second for a kernel that does no more than
 one with a single operand. Extents and strides of inner loops stay literals, so that the loop is the code that each was.
+
+This stays beside ``index_set_splitting``, which makes the parts: whether they are alike shows only when their scalars, tiles and
+conditions are known, and on CUDA, where threads find their part, they are no loops at all. It stays beside
+``repeated_groups``, too: that spares the scheduler groups that are alike, this the C++ compiler loops within one.
 """
 
 from __future__ import annotations

@@ -5,6 +5,10 @@ An optimizer's step is the same few operations for a hundred arrays, and startin
 them take. Kernels of one level share a launch: blocks are dealt out in proportion to their elements. Those with
 the same text are one *body* that finds the arrays of its block. Sizes are parameters, so that the text does not
 depend on them. (On the host one call runs all kernels anyway.)
+
+This stays beside :mod:`..persistent`, which also makes one launch of many kernels: there steps wait for each other, all
+blocks must live at once, and each step is text and registers of the kernel. Kernels of one level wait for nobody: any number
+of blocks, arrays of any size, one text for a hundred of them, and no cooperative launch.
 """
 
 from __future__ import annotations

@@ -13,9 +13,7 @@ from hybridgpu.core.late_bindings import LateBindings
 #: the imports that close a circle: MXNet has these names in modules that others are made of
 PUBLIC_WAYS = {
     ("hybridgpu.context", "hybridgpu.backends.devices"),  # num_gpus(), gpu_memory_info()
-    ("hybridgpu.gluon.block", "hybridgpu.gluon"),  # gluon.block.HybridBlock
     ("hybridgpu.model", "hybridgpu.module.feed_forward"),  # model.FeedForward
-    ("hybridgpu.numpy.multiarray", "hybridgpu.numpy"),
 }
 
 #: instance of late bindings -> modules of other packages that define functions of it

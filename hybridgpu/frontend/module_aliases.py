@@ -116,7 +116,7 @@ BORROWED: dict[str, str] = {
     "contrib.text.embedding": "base is_np_array vocab",
     "executor": "NDArray ndarray py_str",
     "executor_manager": "DataDesc cpu nd",
-    "gluon.block": "_indent=gluon.block.indent DeferredInitializationError NDArray Symbol initializer is_np_array load_json ndarray np_array np_shape symbol _flatten=gluon.pytree.flatten _regroup=gluon.pytree.regrouped",
+    "gluon.block": "HybridBlock=gluon.HybridBlock SymbolBlock=gluon.SymbolBlock _indent=gluon.block.indent DeferredInitializationError NDArray Symbol initializer is_np_array load_json ndarray np_array np_shape symbol _flatten=gluon.pytree.flatten _regroup=gluon.pytree.regrouped",
     "gluon.contrib.cnn.conv_layers": "numeric_types symbol",
     "gluon.contrib.data.sampler": "sampler",
     "gluon.contrib.data.text": "base check_sha1 dataset download nd text",

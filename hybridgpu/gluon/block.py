@@ -28,6 +28,12 @@ from .parameter import Parameter, ParameterDict
 from .parameter.dictionary import shown_names
 from .parameter.parameter import take_together
 
+if (
+    TYPE_CHECKING
+):  # MXNet has all three kinds of blocks here; at run time frontend/module_aliases.py finds the other two
+    from .hybrid import HybridBlock as HybridBlock  # noqa: PLC0414
+    from .symbol_block import SymbolBlock as SymbolBlock  # noqa: PLC0414
+
 __all__ = ["Block", "HookHandle"]
 
 Made = TypeVar("Made", bound="Block")
@@ -442,12 +448,3 @@ def _pattern(select: str) -> re.Pattern[str]:
         instead = re.sub(r"(?<![.)\]])\*", ".*", select)
         text = f"It is a regular expression, not a file's pattern: write {instead!r}, and '.*a|.*b' for two."
         raise re.error(f"{e}\n{located_hint(text)}") from None
-
-
-def __getattr__(name: str) -> Any:
-    # MXNet has all three kinds of blocks in this module; the other two stand above it
-    if name in ("HybridBlock", "SymbolBlock"):
-        from .. import gluon
-
-        return getattr(gluon, name)
-    raise AttributeError(f"module '{__name__}' has no attribute '{name}'")

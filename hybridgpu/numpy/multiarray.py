@@ -3,19 +3,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..ndarray.numpy.array import ndarray
 from ..ndarray.numpy.creation import array
 
+if TYPE_CHECKING:  # at run time frontend/module_aliases.py finds the functions
+
+    def __getattr__(name: str) -> Any: ...
+
+
 __all__ = ["array", "ndarray"]
 
 array.__module__ = "hybridgpu.numpy"
-
-
-def __getattr__(name: str) -> Any:
-    from .. import numpy
-
-    if name.startswith("__"):
-        raise AttributeError(name)
-    return getattr(numpy, name)

@@ -79,12 +79,16 @@ class Selector:
 
         return swapped_plane_copies(conv)
 
-    def packed_outputs(self, conv: Node) -> int:
-        """The output channels of a block in which the weight of ``conv`` is packed best (CPU); 0 if it stays as it is."""
+    def packed_outputs(self, conv: Node, is_free: bool) -> int:
+        """The output channels of a block in which the weight of ``conv`` is packed best; 0 if it stays as it is.
+
+        Args:
+            is_free: the weight is packed once, or copied anyway; else packing it has to pay at every call.
+        """
         from .schedule.conv.direct import packed_outputs, shape_of
 
-        shape = shape_of(conv) if self(conv).kind == "conv" and not conv.dtype.is_half else None
-        return packed_outputs(shape, conv.dtype.size) if shape else 0
+        shape = shape_of(conv) if self.target.panels and self(conv).kind == "conv" and not conv.dtype.is_half else None
+        return packed_outputs(shape, conv.dtype.size, is_free) if shape else 0
 
 
 def select(node: Node, target: Target) -> Selection:

@@ -18,7 +18,7 @@ from ..ir.indexing import Expr, Var, linearize, of_var, view_operands
 from ..ir.types import TensorType
 from ..primitives import TABLE
 from ..primitives.conv import is_forward
-from ..primitives.packed_weight import packed_weight
+from ..primitives.packed_weight import pack, packed_weight
 from ..primitives.views import PERMUTING_VIEWS, RESHAPES, strip_views
 from ..size_buckets import bucket
 
@@ -184,8 +184,16 @@ def _operands(b: Builder, node: Node, inputs: list[Node], ctx: PassContext, gene
         if copied is not None:
             pairs = zip(inputs, copied, strict=True)
             return [_swapped_copy(b, i) if copy else _materialize_source(b, i) for i, copy in pairs]
-        packed = device.loop_nests  # kernels of these alone read packed weights
-        return [i if readable_without_copy(node, k, i, packed) else _copy(b, i) for k, i in enumerate(inputs)]
+        if not device.loop_nests:
+            return [i if readable_without_copy(node, k, i) else _copy(b, i) for k, i in enumerate(inputs)]
+        x, w = inputs
+        is_read = [readable_without_copy(node, k, i, True) for k, i in enumerate(inputs)]
+        block = 0 if packed_weight(w) else ctx.select.packed_outputs(node, is_free=not is_read[1])
+        if block:
+            w = pack(b, w, block)
+        elif not is_read[1]:
+            w = _copy(b, w)
+        return [x if is_read[0] else _copy(b, x), w]
     if generated:
         table, *rest = inputs
         if name == "scatter_set" and table.prim.name != "full" and not readable_without_copy(node, 0, table):

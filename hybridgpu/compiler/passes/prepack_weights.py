@@ -47,7 +47,7 @@ def run(graph: Graph, ctx: PassContext) -> Graph:
         if node.prim.name == "dot":
             chosen[node] = _panel_columns(node, constant, fast)
         elif node.prim.name == "conv" and node.inputs[1] in constant and node.inputs[0] not in constant:
-            chosen[node] = ctx.select.packed_outputs(node)
+            chosen[node] = ctx.select.packed_outputs(node, is_free=True)
     return replace_nodes(graph, {n: width for n, width in chosen.items() if width}, _packed)
 
 

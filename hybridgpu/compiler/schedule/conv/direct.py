@@ -17,7 +17,7 @@ from typing import Any
 from ....core.dataclass import dataclass
 from ...devices.cpu import CpuConstants
 from ...ir.computed import computed
-from ...ir.dims import cached_by_extents
+from ...ir.dims import cached_by_extents, nominal
 from ...ir.graph import Node
 from ...ir.indexing import Expr, Index, Var
 from ...passes.fuse.group import Group, label
@@ -65,6 +65,9 @@ _PACKED_PIXELS = 512  #: of a band beside a packed weight: results of a block of
 _MIN_PACKED_TERMS = 256
 _MIN_SPARSE_PACKED_TERMS = 128  #: … and if less of them counts than this:
 _SPARSE_UTILIZATION = 0.9
+#: pixels of all samples that are not computed beside a packed weight, so that packing it at every call pays: a copied element
+#: takes some 0.2 ns, a multiplication and addition 0.008
+_MIN_SPARED_PIXELS = 100
 _MAX_TAPS = 4096  #: elements of a channel's kernel (CPU)
 _THREADS = 128  #: of a block
 _MAX_LINE_REGISTERS = 16  #: elements of a line that a thread has at hand
@@ -252,12 +255,19 @@ def band_of(s: ConvShape, itemsize: int, computed: bool = False, block: int = 0)
     return Band(rows, columns, False, pitch, channel, copied, (ph, pw), tuple(places), scratch, block=block)
 
 
-def packed_outputs(s: ConvShape, itemsize: int) -> int:
-    """The output channels of a block in which a weight is packed best, 0 if it stays as it is."""
+def packed_outputs(s: ConvShape, itemsize: int, is_free: bool) -> int:
+    """The output channels of a block in which a weight is packed best, 0 if it stays as it is.
+
+    Args:
+        is_free: see ``Selector.packed_outputs``.
+    """
     lanes = CpuConstants.vector_bytes // itemsize
     block = next((v * lanes for v in (2, 1) if s.outputs % (v * lanes) == 0), 0)
     band = band_of(s, itemsize)
     if not block or band is None or band_of(s, itemsize, False, block) is None:
+        return 0
+    spared = nominal(s.batch * prod(s.result)) * (1 / band.utilization - 1)
+    if not is_free and spared < _MIN_SPARED_PIXELS:
         return 0
     least = _MIN_SPARSE_PACKED_TERMS if band.utilization < _SPARSE_UTILIZATION else _MIN_PACKED_TERMS
     return block if s.inputs * prod(s.kernel) >= least else 0

@@ -20,7 +20,7 @@ from hybridgpu.compiler.ir import Graph, tensor_type
 from hybridgpu.compiler.pipeline import compile_graph
 from hybridgpu.compiler.primitives import builder
 from hybridgpu.compiler.program import LibraryStep
-from hybridgpu.compiler.schedule.conv import direct as schedule
+from hybridgpu.compiler.schedule.conv import bands
 from hybridgpu.compiler.target import CUDA
 from hybridgpu.core.dtypes import from_short
 
@@ -82,7 +82,7 @@ CASES: dict[str, Case] = {
 def ways(device: Device, graph: Graph) -> dict[str, Way]:
     """Every way the convolution can be computed, by name."""
     (node,) = graph.outputs
-    shape = schedule.shape_of(node)
+    shape = bands.shape_of(node)
     found: dict[str, Way] = {}
     if shape is not None and shape.work <= _DIRECT_UP_TO:
         program = compile_graph(graph, CUDA.changed(direct_conv_ops=_DIRECT_UP_TO))

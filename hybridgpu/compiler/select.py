@@ -21,7 +21,7 @@ from .passes.materialize import SCATTERS
 if TYPE_CHECKING:
     from .devices.cpu import CpuConstants
     from .ir.graph import Node
-    from .schedule.conv.direct import ConvShape
+    from .schedule.conv.bands import ConvShape
     from .target import Target
 
 __all__ = ["Kind", "Selection", "Selector", "library_computes", "select"]
@@ -85,7 +85,7 @@ class Selector:
         Args:
             is_free: the weight is packed once, or copied anyway; else packing it has to pay at every call.
         """
-        from .schedule.conv.direct import packed_outputs, shape_of
+        from .schedule.conv.bands import packed_outputs, shape_of
 
         shape = shape_of(conv) if self.target.panels and self(conv).kind == "conv" and not conv.dtype.is_half else None
         return packed_outputs(shape, conv.dtype.size, is_free) if shape else 0
@@ -165,7 +165,7 @@ def _compared(ours: float, theirs: float) -> str:
 
 
 def _select_conv(node: Node, target: Target) -> Selection:
-    from .schedule.conv.direct import shape_of
+    from .schedule.conv.bands import shape_of
 
     shape = shape_of(node)
     if target.name == "cpu":
@@ -187,7 +187,7 @@ def _select_conv_of_gpu(node: Node, shape: ConvShape | None, most: int) -> Selec
 
 def _select_conv_of_cpu(node: Node, shape: ConvShape | None, cpu: CpuConstants) -> Selection:
     from .schedule.conv.backward_filter import filter_gradient_of
-    from .schedule.conv.direct import band_of
+    from .schedule.conv.bands import band_of
     from .schedule.conv.input_dilated import phases_of
 
     if node.size and filter_gradient_of(node) is not None:
@@ -215,7 +215,7 @@ def _select_conv_of_cpu(node: Node, shape: ConvShape | None, cpu: CpuConstants) 
 def _why_im2col(node: Node, shape: ConvShape | None) -> str:
     """Why the CPU unfolds a convolution, for a product."""
     from .schedule.conv.backward_filter import filter_gradient, why_no_kernel
-    from .schedule.conv.direct import band_of
+    from .schedule.conv.bands import band_of
 
     x, w = node.inputs
     reason = ""

@@ -11,7 +11,7 @@ from ..prologue import ImagePrologue
 from .pool_cuda import PoolingEpilogue
 
 if TYPE_CHECKING:
-    from .direct import Band, ConvShape
+    from .bands import Band, ConvShape
 
 __all__ = ["ConvFields", "CpuConvFields", "CudaConvFields"]
 

@@ -17,7 +17,8 @@ from ...target import Target
 from ..choice import Choice
 from ..kernel import Kernel
 from ..scalar import ScalarProgram
-from .direct import BAND_BYTES, BAND_PIXELS, LANES, MAX_COPY_BYTES, ConvShape, convolution
+from .bands import BAND_BYTES, BAND_PIXELS, LANES, MAX_COPY_BYTES, ConvShape
+from .direct import convolution
 from .fields import ConvFields
 
 __all__ = ["phases_of", "schedule_input_dilated_conv"]

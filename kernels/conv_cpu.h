@@ -11,13 +11,15 @@
 //   SLICES               parts of the output channels of a group, so that there are enough units for many threads
 //   TAPS, taps[]         elements of a window, and where each lies from the window's first one
 //   WP, STEP, XC         distance of rows, columns and channels in what the taps read
+//   FLAT                 the epilogue sees no end of a row
 //   BLOCK                output channels whose weights lie side by side (conv_packed_tile); 0: they do not
 //   DIRECT               the taps read the operand itself; else a copy of the band, padded with zeros
 //   PH, PW, RP, SCRATCH  of that copy: phases of the strides (so that neighbours stay neighbours), rows, elements
 // The operand is a pointer, or a function: `fill(n, c, d, h, w, count, to)` computes `count` of its elements, SW apart
 // from w on, of a row (only if not DIRECT, and where BD, BH and BW are 1).
 // Pixels of a band count along its rows, the gaps between rows included: what lies in a gap is never
-// stored. `out(n, o, d, h, w, line)` receives B results from w on.
+// stored. `out(n, o, d, h, w, line)` receives B results from w on; if FLAT, all of a band, which lie in a row: h is 0, and w
+// the first one's place in its plane.
 #pragma once
 
 #include "matmul_cpu.h"
@@ -104,6 +106,24 @@ static __attribute__((noinline)) void conv_tile(const T* HG_RESTRICT x, const T*
     for (int j = 0; j < V; ++j) *(Loose*)(line + i * PITCH + j * lanes - (j == V - 1 ? BACK : 0)) = sum[i][j];
 }
 
+// The results of `channels`, `pitch` apart in `line`, whose rows are `step` apart: moved together, if the epilogue is to see
+// no end of a row.
+template <typename S, typename T, typename F>
+HG_DEVICE void conv_out(const int channels, T* line, const int pitch, const int step, const Index n,
+                        const Index o, const Index d, const Index h, const Index column, F out) {
+  for (int i = 0; i < channels; ++i) {
+    if constexpr (S::FLAT) {
+      if (step != S::B) {
+        T* const row = line + i * pitch;
+        for (int r = 1; r < S::R; ++r) __builtin_memmove(row + r * S::B, row + r * step, S::B * sizeof(T));
+      }
+      out(n, o + i, d, 0, h * S::OW, line + i * pitch);
+    } else {
+      for (int r = 0; r < S::R; ++r) out(n, o + i, d, h + r, column, line + i * pitch + r * step);
+    }
+  }
+}
+
 // All pixels of a band for N channels from o on.
 template <typename S, int N, typename T, typename F>
 HG_DEVICE void conv_block(const T* x, const T* w, const Index n, const Index o, const Index d, const Index h,
@@ -119,8 +139,7 @@ HG_DEVICE void conv_block(const T* x, const T* w, const Index n, const Index o, 
     conv_tile<S, N, width, 0, pitch>(x + v * width * lanes, w, line + v * width * lanes, inputs);
   if constexpr (whole * width < vectors)
     conv_tile<S, N, last, back, pitch>(x + whole * width * lanes, w, line + whole * width * lanes, inputs);
-  for (int i = 0; i < N; ++i)
-    for (int r = 0; r < S::R; ++r) out(n, o + i, d, h + r, column, line + i * pitch + r * S::WP);
+  conv_out<S>(N, line, pitch, S::WP, n, o, d, h, column, out);
 }
 
 // Pixels of a packed tile, at most: sums, the weights of a tap, and one element of the operand fill the registers.
@@ -215,8 +234,7 @@ HG_DEVICE void conv_packed_block(const T* x, const T* w, const Index n, const In
     constexpr int r = rows - rest_rows;
     conv_packed_tile<S, rest_rows, columns, pitch>(x + (Index)r * S::WP, w, line + r * S::B, inputs);
   }
-  for (int i = 0; i < S::BLOCK; ++i)
-    for (int r = 0; r < S::R; ++r) out(n, o + i, d, h + r, column, line + i * pitch + r * S::B);
+  conv_out<S>(S::BLOCK, line, pitch, S::B, n, o, d, h, column, out);
 }
 
 // One row of the padded copy: elements (column + k) * SW + phase - LW of a row, k = 0 …, zero outside and

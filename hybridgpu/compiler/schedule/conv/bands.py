@@ -33,6 +33,7 @@ LANES = CpuConstants.vector_bytes // 4  #: floats of the widest vector
 _MIN_REREAD_CHANNELS = 64  #: output channels that read a band so often that it should stay in a cache, …
 _MIN_NEAR_PIXELS = 6 * LANES  #: … in the first level if a tile's pixels fit there, …
 _MIN_FAR_PIXELS = 512  #: … else in the second, in rows that the hardware fetches ahead
+_MIN_MOVED_ROWS = 4  #: rows that are moved together so that an epilogue has whole vectors: what was just stored is read late
 _PACKED_PIXELS = 512  #: of a band beside a packed weight: results of a block of channels stay near
 #: terms of a sum that a packed weight is worth the transposition of the results for, if pixels fill their vectors …
 _MIN_PACKED_TERMS = 256
@@ -113,6 +114,11 @@ class Band:
     scratch: int  #: elements of the copy
     step: int = 1  #: distance of columns
     block: int = 0  #: output channels whose weights lie side by side; 0: they do not
+
+    @property
+    def contiguous(self) -> bool:
+        """Whether rows of its results lie one behind another, or are so short and many that they are moved together."""
+        return bool(self.block) or self.pitch == self.columns or (self.columns < LANES and self.rows > _MIN_MOVED_ROWS)
 
     @property
     def pixels(self) -> int:

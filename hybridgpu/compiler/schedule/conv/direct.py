@@ -244,7 +244,7 @@ def _band_kernel(c: Convolution) -> Kernel:
     slices = _slices(shape, band, bands)
     units = c.axes[0].extent * bands * slices
     return c.kernel(
-        CpuConvFields(**c.fields, image=c.image, band=band, is_pointwise=pixels, slices=slices),
+        CpuConvFields(**c.fields, image=c.image, band=band, is_pointwise=pixels, slices=slices, flat=_is_flat(c, band)),
         Choice(
             {
                 "rows": band.rows,
@@ -261,6 +261,20 @@ def _band_kernel(c: Convolution) -> Kernel:
         compile_cost=3,
         # where there are bands enough, a chunk copies none that another one copies, too
         chunk_multiple=_chunk_multiple(units, slices),
+    )
+
+
+def _is_flat(c: Convolution, band: Band) -> bool:
+    """Whether the epilogue of a band of whole rows sees no end of a row: what it reads and writes goes on in the next one."""
+    height, width = c.shape.result[1:]
+    if len(c.axes) < 4 or not (band.contiguous and band.columns == width and height > 1 < width):
+        return False
+    row, column = c.axes[-2:]
+    exprs = c.writer.program.expressions()
+    return all(
+        e.coefficient(row) == width * e.coefficient(column)
+        and all(a in (row, column) or not a.vars & {row, column} for a, _ in e.terms)
+        for e in exprs
     )
 
 

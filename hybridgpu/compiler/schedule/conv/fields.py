@@ -46,6 +46,7 @@ class CpuConvFields(ConvFields):
         band: how much of the result is computed together.
         is_pointwise: the number of input channels is an argument.
         slices: parts of the output channels of a group, each of which is a unit of work.
+        flat: the epilogue gets all rows of a band as one.
     """
 
     template: ClassVar[str] = "cpu/conv.j2"
@@ -53,6 +54,7 @@ class CpuConvFields(ConvFields):
     band: Band
     is_pointwise: bool
     slices: int
+    flat: bool
 
 
 @dataclass(frozen=True, kw_only=True)

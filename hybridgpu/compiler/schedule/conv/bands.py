@@ -238,7 +238,7 @@ def packed_outputs(s: ConvShape, itemsize: int, is_free: bool) -> int:
     lanes = CpuConstants.vector_bytes // itemsize
     block = next((v * lanes for v in (2, 1) if s.outputs % (v * lanes) == 0), 0)
     band = band_of(s, itemsize)
-    if not block or band is None or band_of(s, itemsize, False, block) is None:
+    if prod(s.base) > 1 or not block or band is None or band_of(s, itemsize, False, block) is None:
         return 0
     spared = nominal(s.batch * prod(s.result)) * (1 / band.utilization - 1)
     if not is_free and spared < _MIN_SPARED_PIXELS:

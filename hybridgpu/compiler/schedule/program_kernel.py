@@ -4,14 +4,40 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, TypedDict
 
 from ..ir.graph import Node
 from .choice import Choice
-from .kernel import CWriter, Kernel, TemplateFields, headers, summary
+from .kernel import CWriter, Kernel, Launch, StageableColumns, TemplateFields, headers, summary
 from .traffic import bytes_of, elements_read
 
-__all__ = ["kernel_of_program"]
+if TYPE_CHECKING:
+    from typing_extensions import Unpack  # which checkers know without the package; in typing from Python 3.11 on
+
+    from .cuda.register_model import RegisterDemand
+    from .matmul.config_cuda import MatmulConfig
+
+__all__ = ["KernelOptions", "TargetOptions", "kernel_of_program"]
+
+
+class TargetOptions(TypedDict, total=False):
+    """Fields of Kernel that the targets fill in, each some of them."""
+
+    launch: Launch | None
+    reread_bytes: int
+    register_demand: RegisterDemand | None
+    matmul_config: MatmulConfig | None
+    stageable_columns: StageableColumns | None
+    compile_cost: int
+    chunk_multiple: int
+    most_chunks: int
+    library: tuple[str, ...]
+
+
+class KernelOptions(TargetOptions, total=False):
+    """These, and the pairs that may share memory, which follow from a program and the arrays read besides."""
+
+    in_place: Sequence[tuple[Node, Node]]
 
 
 def kernel_of_program(
@@ -25,8 +51,7 @@ def kernel_of_program(
     outputs: list[Node] | None = None,
     whole: Sequence[Node] = (),
     also: Sequence[dict[Node, int]] = (),
-    reread_bytes: int = 0,
-    **more: Any,
+    **more: Unpack[KernelOptions],
 ) -> Kernel:
     """The kernel of ``writer.program``, whose text ``writer`` has printed.
 
@@ -35,7 +60,7 @@ def kernel_of_program(
         more_headers: files that it needs beside those of its scalars.
         outputs: the results, by default what the program stores.
         whole, also: arrays that are read besides, as for :func:`elements_read`.
-        reread_bytes, more: as for Kernel.
+        more: as for Kernel.
     """
     program = writer.program
     outputs = [s.node for s in program.stores] if outputs is None else outputs
@@ -50,10 +75,9 @@ def kernel_of_program(
         headers=tuple(dict.fromkeys((*headers(program), *more_headers))),
         members=members,
         choice=choice,
-        bytes_read=bytes_of(counts) + reread_bytes,
+        bytes_read=bytes_of(counts) + more.get("reread_bytes", 0),
         bytes_written=sum(n.type.nbytes for n in outputs),
         elements_read=counts,
         runtime_args=writer.runtime_args,
-        reread_bytes=reread_bytes,
         **more,
     )

@@ -92,7 +92,7 @@ def schedule_scatter(
         outputs,
         whole,
         also,
-        scanned,
+        reread_bytes=scanned,
         launch=launch,
         in_place=epilogue.in_place([*whole, *(s.node for s in program.scalars if s.node)]) if epilogue else (),
     )

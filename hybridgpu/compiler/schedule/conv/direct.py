@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ....core.dataclass import dataclass
 from ...ir.computed import computed
@@ -25,13 +25,16 @@ from ..choice import Choice
 from ..cuda.index_type import index_type
 from ..in_place import in_place_pairs
 from ..kernel import CWriter, Kernel, Launch, Statement, unravel
-from ..program_kernel import kernel_of_program
+from ..program_kernel import TargetOptions, kernel_of_program
 from ..prologue import ImagePrologue, image_prologue
 from ..scalar import ScalarProgram
 from .bands import Band, ConvShape, band_of, shape_of
-from .fields import ConvFields, CpuConvFields, CudaConvFields
+from .fields import ConvFields, ConvInputs, CpuConvFields, CudaConvFields
 from .operand_layout import PlaneLayout, layout_of_copy, plane_layout
 from .pool_cuda import PoolingEpilogue, pooling_epilogue
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack  # which checkers know without the package
 
 __all__ = [
     "Convolution",
@@ -129,7 +132,7 @@ class Convolution:
         image: how the operand is computed, if it is not in memory.
         windows: the windows that results are reduced in, if they are.
         axes: variables of the result.
-        fields: those of ConvFields.
+        inputs: those of ConvFields.
         arrays: the operands in memory.
         counts: how many elements of arrays are read, where all that are read are not ``arrays`` from end to end.
     """
@@ -141,7 +144,7 @@ class Convolution:
     image: ImagePrologue | None
     windows: PoolingEpilogue | None
     axes: list[Var]
-    fields: dict[str, Any]
+    inputs: ConvInputs
     arrays: list[Node]
     counts: list[dict[Node, int]] | None
 
@@ -152,7 +155,7 @@ class Convolution:
         extents: tuple[int, ...],
         header: str,
         computes_once: bool = True,
-        **more: Any,
+        **more: Unpack[TargetOptions],
     ) -> Kernel:
         """The kernel; ``computes_once``: no element is computed twice; the rest is as for :func:`kernel_of_program`."""
         image = self.image
@@ -206,7 +209,7 @@ def convolution(
     if target.name != "cpu" and not image and not swapped:
         of_x, of_w = _elements_read(conv, at)
         counts = [{x: of_x}, {w: of_w}]
-    fields = {
+    inputs: ConvInputs = {
         "pointers": writer.pointer_list([s.node for s in program.stores]),
         "x": "image" if image else writer.pointers[x],
         "w": writer.pointers[w],
@@ -216,7 +219,7 @@ def convolution(
         "once": once,
         "each": each,
     }
-    return Convolution(members, conv, writer, shape, image, windows, axes, fields, arrays, counts)
+    return Convolution(members, conv, writer, shape, image, windows, axes, inputs, arrays, counts)
 
 
 def schedule_conv(
@@ -244,7 +247,7 @@ def _band_kernel(c: Convolution) -> Kernel:
     slices = _slices(shape, band, bands)
     units = c.axes[0].extent * bands * slices
     return c.kernel(
-        CpuConvFields(**c.fields, image=c.image, band=band, is_pointwise=pixels, slices=slices, flat=_is_flat(c, band)),
+        CpuConvFields(**c.inputs, image=c.image, band=band, is_pointwise=pixels, slices=slices, flat=_is_flat(c, band)),
         Choice(
             {
                 "rows": band.rows,
@@ -309,7 +312,7 @@ def _thread_kernel(c: Convolution, target: Target) -> Kernel:
             coordinates[-1] = replace(coordinates[-1], name=f"{coordinates[-1].name}_0")
     programs = [c.writer.program, *([c.image.program] if c.image else [])]
     fields = CudaConvFields(
-        **c.fields,
+        **c.inputs,
         image=c.image,
         index_type=index_type(programs, [n.size for n in (*c.arrays, conv)]),
         per_sample=per_sample // per_thread,

@@ -3,17 +3,31 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, ClassVar, TypedDict
 
 from ....core.dataclass import dataclass
-from ..kernel import FlatFields, Statement, TemplateFields
+from ..kernel import FlatFields, Pointer, Statement, TemplateFields
 from ..prologue import ImagePrologue
 from .pool_cuda import PoolingEpilogue
 
 if TYPE_CHECKING:
     from .bands import Band, ConvShape
 
-__all__ = ["ConvFields", "CpuConvFields", "CudaConvFields"]
+__all__ = ["ConvFields", "ConvInputs", "CpuConvFields", "CudaConvFields"]
+
+
+class ConvInputs(TypedDict):
+    """The arguments of every record of a convolution: the fields of :class:`ConvFields`."""
+
+    pointers: Sequence[Pointer]
+    x: str
+    w: str
+    axes: list[str]
+    shape: ConvShape
+    product: tuple[str, str]
+    once: list[Statement]
+    each: list[Statement]
 
 
 @dataclass(frozen=True, kw_only=True)

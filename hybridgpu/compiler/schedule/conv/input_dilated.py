@@ -103,7 +103,7 @@ def schedule_input_dilated_conv(program: ScalarProgram, conv: Node, target: Targ
     pixels = (phases.rows - 1) * phases.copied[1] + phases.phase[1]
     use = phases.rows * phases.phase[1] / (-(-pixels // LANES) * LANES)
     return c.kernel(
-        InputDilatedFields(**c.fields, phases=phases),
+        InputDilatedFields(**c.inputs, phases=phases),
         Choice({"phases": prod(shape.base), "rows": phases.rows, "utilization": round(use, 2)}),
         (c.axes[0].extent * shape.groups * -(-phases.phase[0] // phases.rows),),
         "conv_input_dilated_cpu.h",

@@ -5,22 +5,31 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import ClassVar
+from typing import ClassVar, TypedDict
 
 from ....core.dataclass import dataclass, field
 from ..blocks import Line
-from ..kernel import Statement, TemplateFields
+from ..kernel import Pointer, Statement, TemplateFields
 from ..reduction_passes import Accumulator
 from .reduction_config import LaunchConfig
 
-__all__ = ["CachedValue", "ColumnsFields", "PassFields", "ReductionFields", "RowsFields", "RowsWithSumsFields"]
+__all__ = [
+    "CachedValue",
+    "ColumnsFields",
+    "PassFields",
+    "ReductionFields",
+    "ReductionInputs",
+    "RowsFields",
+    "RowsInputs",
+    "RowsWithSumsFields",
+]
 
 _MAX_STATE_BYTES = 16  #: bytes of the state of a reduction, at most
 
 
 @dataclass
 class PassFields:
-    """One walk over a row as a template sees it.
+    """One pass over a row as a template sees it.
 
     Attributes:
         row: what is computed of the row before it.
@@ -44,6 +53,21 @@ class CachedValue:
     type: str
     name: str
     offset: str | int
+
+
+class ReductionInputs(TypedDict):
+    """The fields of :class:`ReductionFields` that both forms fill in alike."""
+
+    pointers: Sequence[Pointer]
+    index_type: str
+    inner_rows: int
+    form: LaunchConfig
+    vector: int
+    steps: str | int
+    items: int
+    unroll: str
+    cached: list[CachedValue]
+    arrays: list[tuple[str, str]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,6 +124,27 @@ class ReductionFields(TemplateFields):
     @property
     def shared_bytes(self) -> int:
         return len(self.shared_states) * _MAX_STATE_BYTES * prod(self.state_dims)
+
+
+class RowsInputs(ReductionInputs):
+    """The fields of :class:`RowsFields`, with sums over all rows or without."""
+
+    passes: list[PassFields]
+    after: Sequence[Line]
+    row: str
+    row_index: list[Statement]
+    lanes: int
+    shared_states: list[Accumulator]
+    state_dims: tuple[int, ...]
+    state_slot: str
+    reuses_states: bool
+    sums: list[tuple[Accumulator, str]]
+    sums_shape: str
+    teams: int
+    warps: int
+    guarded: bool
+    reads_row: bool
+    anchor: str
 
 
 @dataclass(frozen=True, kw_only=True)

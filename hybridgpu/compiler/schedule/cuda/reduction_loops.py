@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import Any
 
 from ....core.dataclass import dataclass
 from ...ir.indexing import Var
@@ -15,7 +14,15 @@ from ..reduction_passes import Accumulator, Pass, PassPlan
 from ..scalar import Scalar, ScalarProgram
 from .index_type import index_type
 from .reduction_config import LaunchConfig
-from .reduction_fields import CachedValue, ColumnsFields, PassFields, RowsFields, RowsWithSumsFields
+from .reduction_fields import (
+    CachedValue,
+    ColumnsFields,
+    PassFields,
+    ReductionInputs,
+    RowsFields,
+    RowsInputs,
+    RowsWithSumsFields,
+)
 from .vector_access import SpanBody, SpanBuilder, cached_type
 
 __all__ = ["ReductionLoops"]
@@ -59,8 +66,8 @@ class ReductionLoops:
         row = self.rows[0].name if len(self.rows) == 1 else "r"
         row_index = [s for s in (unravel(self.rows, "r") if len(self.rows) > 1 else []) if s.name in used]
         teams, items = form.threads // form.team, form.steps * vector
-        of_rows: dict[str, Any] = {
-            **self._fields_of_both(form.team * vector),
+        of_rows: RowsInputs = {
+            **self._inputs(form.team * vector),
             "passes": passes,
             "after": [*texts(plan.passes[-1].row), *self._row_stores()],
             "row": row,
@@ -111,7 +118,7 @@ class ReductionLoops:
         used |= {spans.base} if tile in used else set()
         index = unravel([*self.rows[:-1], Var(spans.base, spans.var.extent)], "r") if len(self.rows) > 1 else []
         fields = ColumnsFields(
-            **self._fields_of_both(form.team),
+            **self._inputs(form.team),
             passes=passes,
             after=[Block([_if_all(one)], results)] if stored else [],
             row=f"{tile}_0" if len(self.rows) == 1 else "r",
@@ -250,8 +257,8 @@ class ReductionLoops:
         """True if the length decides how many steps there are; where elements are kept, there is room for the most."""
         return bool(self.length) and not self.form.storage and self.form.cluster == 1
 
-    def _fields_of_both(self, each: int) -> dict[str, Any]:
-        """Fields of records of both forms, of which a step takes ``each`` elements."""
+    def _inputs(self, each: int) -> ReductionInputs:
+        """Fields of the records of both forms, of which a step takes ``each`` elements."""
         plan, form, storage = self.plan, self.form, self.form.storage
         steps: str | int = form.steps
         if self._has_dynamic_steps:

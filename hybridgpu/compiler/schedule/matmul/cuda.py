@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ...ir.indexing import Var
 from ...target import Target
@@ -24,6 +24,7 @@ from ..prologue import (
 from .fields import (
     CudaMatmulFields,
     ElementFields,
+    MatmulInputs,
     PatchFields,
 )
 
@@ -56,7 +57,7 @@ def cuda_kernel(p: Product, target: Target) -> Kernel:
     sizes = [*(node.size for node in (*writer.inputs, dot)), *(s.extent_in_memory for s in p.program.stores)]
     used = variables_of(statements).union(p.start_variables, *(x.used for x in loaders))
     whole_type = index_type([p.program, *(x.program for x in computed.values())], sizes)
-    of_both: dict[str, Any] = {
+    both: MatmulInputs = {
         "pointers": p.pointers,
         "index_type": whole_type,
         "product": p.element,
@@ -71,7 +72,7 @@ def cuda_kernel(p: Product, target: Target) -> Kernel:
     if form.rows:
         at = (("line", m, f"e / {form.columns}"), ("column", n, f"e % {form.columns}"))
         fields = PatchFields(
-            **of_both,
+            **both,
             arguments=[*_arguments(form), dot.dtype.compute],
             coordinates=[s for s in unravel(batch, "batch") if s.name in used],
             form=form.name,
@@ -88,7 +89,7 @@ def cuda_kernel(p: Product, target: Target) -> Kernel:
     else:
         axes = [*batch, m, n]
         fields = ElementFields(
-            **of_both,
+            **both,
             arguments=[dot.dtype.compute, *_arguments(form)],
             coordinates=[s for s in unravel(axes, "e") if s.name in used],
             per_outer=prod(v.extent for v in axes[1:]),

@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import ClassVar
+from typing import ClassVar, TypedDict
 
 from ....core.dataclass import dataclass
 from ...ir.dims import Dim
 from ..blocks import Line
-from ..kernel import FlatFields, Statement, TemplateFields, address
+from ..kernel import FlatFields, Pointer, Statement, TemplateFields, address
 from ..prologue import Loader
 
 __all__ = [
@@ -18,6 +19,7 @@ __all__ = [
     "CpuMatmulFields",
     "CudaMatmulFields",
     "ElementFields",
+    "MatmulInputs",
     "Matrix",
     "PatchFields",
 ]
@@ -142,6 +144,20 @@ class BlockedMatmulFields(TemplateFields):
     left: Matrix
     right: Matrix
     coordinates: tuple[str, str]
+    statements: list[Statement]
+
+
+class MatmulInputs(TypedDict):
+    """The fields of :class:`CudaMatmulFields` that both forms fill in alike."""
+
+    pointers: Sequence[Pointer]
+    index_type: str
+    product: tuple[str, str]
+    threads: int
+    batched: bool
+    starts: list[str]
+    loaders: list[Loader]
+    depth: str
     statements: list[Statement]
 
 

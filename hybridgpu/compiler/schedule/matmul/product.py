@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ....core.dataclass import dataclass
 from ...ir.graph import Node
@@ -25,10 +25,13 @@ from ..kernel import (
     headers,
     literal,
 )
-from ..program_kernel import kernel_of_program
+from ..program_kernel import TargetOptions, kernel_of_program
 from ..prologue import ComputedOperand, computed_operand
 from ..scalar import ScalarProgram
 from .fields import Matrix
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack  # which checkers know without the package
 
 __all__ = ["COMPUTED", "Product", "contiguous_along_k", "epilogue_statements", "lay_out_operands"]
 
@@ -92,7 +95,7 @@ class Product:
         choice: Choice,
         extents: tuple[int, ...],
         more_headers: tuple[str, ...] = (),
-        **more: Any,
+        **more: Unpack[TargetOptions],
     ) -> Kernel:
         """The kernel; the arguments are those of :func:`kernel_of_program`."""
         loaded = [self.prologue_operand(position, True) for position in self.prologues]

@@ -19,6 +19,7 @@ import numpy as np
 from bench.gpu_check.device import Device
 from bench.gpu_check.ways import Way, run
 from hybridgpu.backends.cuda.backend import CudaBackend
+from hybridgpu.backends.library import LibraryRequest
 from hybridgpu.compiler.ir import Graph, tensor_type
 from hybridgpu.compiler.pipeline import compile_graph
 from hybridgpu.compiler.primitives import builder
@@ -138,7 +139,7 @@ def relu_keeps_nan(device: Device) -> bool | None:
     """Whether NaN goes through cuBLASLt's relu, which is not documented; None without cuBLASLt."""
     f32 = from_short("f32")
     types = [tensor_type(s, f32) for s in ((64, 64), (64, 64), (64,))]
-    prepared = device.device.products.prepare("gemm_bias", types, {"relu": True}, types[0], "relu")
+    prepared = device.device.products.prepare(LibraryRequest("gemm_bias", types, {"relu": True}, types[0], "relu"))
     arrays = [
         device.device.from_host(np.full(t.shape, np.nan if k == 0 else 1, np.float32)) for k, t in enumerate(types)
     ]

@@ -24,6 +24,7 @@ __all__ = [
     "AddressCall",
     "Libraries",
     "Library",
+    "LibraryRequest",
     "Prepared",
     "ResultSlice",
     "Unsupported",
@@ -69,6 +70,25 @@ class ResultSlice(NamedTuple):
     alignment: int
 
 
+class LibraryRequest(NamedTuple):
+    """A use of a primitive that a library is asked for.
+
+    Attributes:
+        primitive, inputs, params, out: its name, the types of its operands, its parameters, the type of its result.
+        operator: name for errors.
+        result_slice: the layout of the result, if it is not in memory of its own.
+        tf32: operands of float32 may be rounded to TF32.
+    """
+
+    primitive: str
+    inputs: Sequence[TensorType]
+    params: Mapping[str, Any]
+    out: TensorType
+    operator: str
+    result_slice: ResultSlice | None = None
+    tf32: bool = False
+
+
 class Prepared(Protocol):
     """One use of a primitive that a device's library computes."""
 
@@ -104,23 +124,8 @@ class Unsupported(NamedTuple):
 class Library(Protocol):
     """What a device computes better than its array module does. Programs and eager calls ask the same one."""
 
-    def prepare(
-        self,
-        primitive: str,
-        inputs: Sequence[TensorType],
-        params: Mapping[str, Any],
-        out: TensorType,
-        operator: str,
-        part: ResultSlice | None = None,
-        tf32: bool = False,
-    ) -> Prepared | None:
-        """Prepare a primitive for given types, once for all its calls; None if the library knows nothing of it.
-
-        Args:
-            operator: name for errors.
-            part: how the result lies, if not in memory of its own.
-            tf32: operands of float32 may be rounded to TF32.
-        """
+    def prepare(self, request: LibraryRequest) -> Prepared | None:
+        """Prepare a primitive for given types, once for all its calls; None if the library knows nothing of it."""
 
     def supports(self, primitive: str) -> bool:
         """True if programs gain by containing a primitive that only a library computes well."""
@@ -136,19 +141,11 @@ class Libraries:
     def __init__(self, *libraries: Library, tf32: bool = True) -> None:
         self._all, self._tf32 = libraries, tf32
 
-    def prepare(
-        self,
-        primitive: str,
-        inputs: Sequence[TensorType],
-        params: Mapping[str, Any],
-        out: TensorType,
-        operator: str,
-        part: ResultSlice | None = None,
-        tf32: bool = False,
-    ) -> Prepared | None:
+    def prepare(self, request: LibraryRequest) -> Prepared | None:
         """See :class:`Library`."""
+        request = request._replace(tf32=request.tf32 and self._tf32)
         for library in self._all:
-            prepared = library.prepare(primitive, inputs, params, out, operator, part, tf32 and self._tf32)
+            prepared = library.prepare(request)
             if prepared is not None:
                 return prepared
         return None
@@ -165,7 +162,8 @@ def as_function(library: Library | None, xp: Any) -> Callable[..., Any] | None:
 
     def evaluation(node: Node, inputs: Sequence[TensorType], params: Mapping[str, Any], out: TensorType) -> Any:
         operator = node.prov.name or node.prov.op if node.prov else node.prim.name
-        prepared = library.prepare(node.prim.name, inputs, params, out, operator)
+        request = LibraryRequest(node.prim.name, inputs, params, out, operator)
+        prepared = library.prepare(request)
         if prepared is None or isinstance(prepared, Unsupported):
             return None
         rounding: Prepared | None = None
@@ -175,7 +173,7 @@ def as_function(library: Library | None, xp: Any) -> Callable[..., Any] | None:
             way = prepared
             if out.dtype is f32 and tf32():
                 if rounding is None:
-                    rounding = library.prepare(node.prim.name, inputs, params, out, operator, tf32=True)
+                    rounding = library.prepare(request._replace(tf32=True))
                 way = rounding or prepared
             y = xp.empty(out.shape, out.dtype.np)
             return y if way(operands, y) else node.prim.evaluate(xp, operands, params, out)
@@ -195,12 +193,13 @@ def prepare_step(library: Library | None, step: LibraryStep, program: Program) -
     ]
     out = program.buffers[step.output]
     type = tensor_type(out.shape, from_short(out.dtype))
-    part = None
+    result_slice = None
     if out.parent >= 0:
         whole = program.buffers[out.parent].shape
-        part = ResultSlice(tuple(prod(whole[k + 1 :]) for k in range(len(whole))), gcd(out.offset, _ALIGNMENT))
+        result_slice = ResultSlice(tuple(prod(whole[k + 1 :]) for k in range(len(whole))), gcd(out.offset, _ALIGNMENT))
     operator = step.operator[1] or step.operator[0]
-    return library.prepare(step.primitive, inputs, step.params, type, operator, part, program.tf32)
+    request = LibraryRequest(step.primitive, inputs, step.params, type, operator, result_slice, program.tf32)
+    return library.prepare(request)
 
 
 def _axes(step: LibraryStep) -> tuple[int, int]:

@@ -137,7 +137,7 @@ def _products(opened: Any) -> Any:
     """Starts of square products of cuBLASLt, by kind and size."""
 
     def multiply(how: str, size: int) -> Any:
-        from ..backends.library import Unsupported
+        from ..backends.library import LibraryRequest, Unsupported
         from ..compiler.devices.gpu import TF32_CAPABILITY
         from ..compiler.ir.types import tensor_type
         from ..core.dtypes import from_short
@@ -146,7 +146,7 @@ def _products(opened: Any) -> Any:
         rounding = how == "tf32"  # what is set about TF32 is of no account: nothing is decided by it here
         if rounding and opened.compute_capability < TF32_CAPABILITY:
             return None
-        prepared = opened.products.prepare("dot", (kind, kind), {}, kind, "calibrate", tf32=rounding)
+        prepared = opened.products.prepare(LibraryRequest("dot", (kind, kind), {}, kind, "calibrate", tf32=rounding))
         if prepared is None or isinstance(prepared, Unsupported):
             return None
         one, other, out = (opened.xp.ones((size, size), kind.dtype.np) for _ in range(3))

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from hybridgpu.backends.cuda.cublaslt import CublasLtError
 from hybridgpu.backends.cuda.cublaslt_dot import Matrices, ProductLibrary, matrices
-from hybridgpu.backends.library import Unsupported
+from hybridgpu.backends.library import LibraryRequest, Unsupported
 from hybridgpu.compiler.ir.types import tensor_type
 from hybridgpu.compiler.primitives import TABLE
 from hybridgpu.core.dtypes import bf16, f16, f32, f64, i32
@@ -53,7 +53,7 @@ def compute(library, operands, dtype, relu=None):
     params = {} if primitive == "dot" else {"relu": bool(relu)}
     types = [tensor_type(a.shape, dtype) for a in operands]
     out = TABLE[primitive].infer(types, params)
-    prepared = library.prepare(primitive, types, params, out, "fc0")
+    prepared = library.prepare(LibraryRequest(primitive, types, params, out, "fc0"))
     y = np.full(out.shape, np.nan, np.float64).astype(dtype.np)
     assert prepared(operands, y)
     return y, prepared
@@ -168,7 +168,7 @@ def test_addresses_that_are_hardly_aligned(library, fake):
 
 def test_a_plan_for_each_way_in_memory(library, fake):
     types = [tensor_type((5, 7), f32), tensor_type((7, 4), f32)]
-    prepared = library.prepare("dot", types, {}, tensor_type((5, 4), f32), "fc0")
+    prepared = library.prepare(LibraryRequest("dot", types, {}, tensor_type((5, 4), f32), "fc0"))
     x, w = filled((5, 7), f32), filled((7, 4), f32)
     y = np.empty((5, 4), np.float32)
     for _ in range(3):
@@ -204,13 +204,13 @@ def test_the_next_algorithm_where_one_is_refused(library, fake):
 def test_no_algorithm(library, fake):
     fake.plant("none", 1)
     types = [tensor_type((5, 7), f32), tensor_type((7, 4), f32)]
-    prepared = library.prepare("dot", types, {}, tensor_type((5, 4), f32), "fc0")
+    prepared = library.prepare(LibraryRequest("dot", types, {}, tensor_type((5, 4), f32), "fc0"))
     y = np.full((5, 4), 7, np.float32)
     assert not prepared([filled((5, 7), f32), filled((7, 4), f32)], y)
     assert (y == 7).all() and prepared.note == "CuPy's matmul (cuBLASLt 12.3.1 has no algorithm for it)"
     fake.plant("none", 0)
     fake.plant("cublasLtMatmulAlgoGetHeuristic", 15)
-    other = library.prepare("dot", types, {}, tensor_type((5, 4), f32), "fc0")
+    other = library.prepare(LibraryRequest("dot", types, {}, tensor_type((5, 4), f32), "fc0"))
     assert not other([filled((5, 7), f32), filled((7, 4), f32)], y)
 
 
@@ -234,7 +234,7 @@ def test_failures_name_the_operator(library, fake, function):
 def test_what_is_left_to_the_array_module(library, primitive, shapes, dtype, said):
     types = [tensor_type(s, dtype) for s in shapes]
     out = tensor_type((*shapes[0][:-1], shapes[1][-1]), dtype)
-    prepared = library.prepare(primitive, types, {}, out, "x")
+    prepared = library.prepare(LibraryRequest(primitive, types, {}, out, "x"))
     if said is None:
         assert prepared is None
     else:
@@ -244,7 +244,10 @@ def test_what_is_left_to_the_array_module(library, primitive, shapes, dtype, sai
 def test_without_the_library(place):
     library = ProductLibrary(place, lambda cuda: "it is not here")
     types = [tensor_type((5, 7), f32), tensor_type((7, 4), f32)]
-    assert library.prepare("dot", types, {}, tensor_type((5, 4), f32), "x").note == "CuPy's matmul (it is not here)"
+    assert (
+        library.prepare(LibraryRequest("dot", types, {}, tensor_type((5, 4), f32), "x")).note
+        == "CuPy's matmul (it is not here)"
+    )
     assert not library.supports("gemm_bias")
 
 
@@ -260,7 +263,7 @@ def test_threads(library, fake):
     """Each its own bias, by one description."""
     x, w = filled((5, 7), f32), filled((7, 4), f32)
     types = [tensor_type(a.shape, f32) for a in (x, w)] + [tensor_type((4,), f32)]
-    prepared = library.prepare("gemm_bias", types, {"relu": False}, tensor_type((5, 4), f32), "fc0")
+    prepared = library.prepare(LibraryRequest("gemm_bias", types, {"relu": False}, tensor_type((5, 4), f32), "fc0"))
     wrong = []
 
     def work(number):

@@ -16,7 +16,7 @@ import hybridgpu as mx
 from hybridgpu import autograd, nd
 from hybridgpu.backends.cuda.device import CupyDevice
 from hybridgpu.backends.devices import device_of
-from hybridgpu.backends.library import Libraries
+from hybridgpu.backends.library import Libraries, LibraryRequest
 from hybridgpu.base import MXNetError
 from hybridgpu.compiler import select
 from hybridgpu.compiler.ir.types import tensor_type
@@ -195,7 +195,10 @@ def test_executors(gpu):
 def test_other_types_are_what_they_were(gpu, dtype):
     library = device_of(GPU).library
     types = [tensor_type(s, dtype) for s in ((20, 33), (33, 24))]
-    notes = {library.prepare("dot", types, {}, tensor_type((20, 24), dtype), "x", tf32=t).note for t in (True, False)}
+    notes = {
+        library.prepare(LibraryRequest("dot", types, {}, tensor_type((20, 24), dtype), "x", tf32=t)).note
+        for t in (True, False)
+    }
     assert len(notes) == 1 and NOTE not in notes.pop()
 
 
@@ -241,11 +244,11 @@ def test_a_text_that_says_neither(gpu, monkeypatch):
 @pytest.mark.parametrize(("has", "asked"), [(True, True), (True, False), (False, True), (False, False)])
 def test_libraries_of_a_device_without_it_are_never_asked_for_it(has, asked):
     class Recording:
-        def prepare(self, primitive, inputs, params, out, operator, part=None, tf32=False):
-            return tf32
+        def prepare(self, request):
+            return request.tf32
 
     kind = tensor_type((4, 4), f32)
-    found = Libraries(Recording(), tf32=has).prepare("dot", (kind, kind), {}, kind, "dot", tf32=asked)
+    found = Libraries(Recording(), tf32=has).prepare(LibraryRequest("dot", (kind, kind), {}, kind, "dot", tf32=asked))
     assert found is (has and asked)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from hybridgpu.backends.library import LibraryRequest
 from hybridgpu.compiler.ir import tensor_type
 from hybridgpu.compiler.primitives import TABLE
 from hybridgpu.core.dtypes import f32, f64
@@ -44,7 +45,7 @@ class Case:
         self.scale = CONV.evaluate(np, [np.abs(a) for a in exact], self.params, wide[2])
 
     def prepare(self, library, operator="conv0", tf32=False):
-        return library.prepare("conv", self.types, self.params, self.out, operator, tf32=tf32)
+        return library.prepare(LibraryRequest("conv", self.types, self.params, self.out, operator, tf32=tf32))
 
     def result(self):
         """Memory that holds NaN."""
@@ -157,7 +158,7 @@ class Fused(Case):
             self.want = np.maximum(self.want, 0)
 
     def prepare(self, library, operator="conv0"):
-        return library.prepare("conv_bias_act", self.types, self.params, self.out, operator)
+        return library.prepare(LibraryRequest("conv_bias_act", self.types, self.params, self.out, operator))
 
 
 FUSED = [k for k, (_, function, _) in FORMS.items() if function == "Forward"]

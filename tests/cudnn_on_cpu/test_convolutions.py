@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from hybridgpu.backends.cuda import cudnn_conv
 from hybridgpu.backends.cuda.cudnn import CudnnError
-from hybridgpu.backends.library import ResultSlice, Unsupported
+from hybridgpu.backends.library import LibraryRequest, ResultSlice, Unsupported
 from hybridgpu.base import MXNetError
 from hybridgpu.compiler.ir import tensor_type
 from hybridgpu.core.dtypes import bf16, f16, f32, f64, i32
@@ -51,7 +51,7 @@ def test_left_to_unfolding(library, name):
     (x, w, params), reason = LEFT[name]
     params = arguments(len(x) - 2, **params)
     types = [tensor_type(s, f32) for s in (x, w)]
-    found = library.prepare("conv", types, params, CONV.infer(types, params), "conv0")
+    found = library.prepare(LibraryRequest("conv", types, params, CONV.infer(types, params), "conv0"))
     assert found == Unsupported(f"unfolding + cuBLAS ({reason})")
     assert found([], None) is False
 
@@ -66,13 +66,15 @@ def test_half_products_are_left_to_cudnn(library):
 
 def test_other_primitives_are_not_cudnns(fake, library):
     t = tensor_type((2, 3), f32)
-    assert library.prepare("dot", [t, t], {}, t, "dot0") is None
+    assert library.prepare(LibraryRequest("dot", [t, t], {}, t, "dot0")) is None
     assert fake.finds == 0  # not even looked for
 
 
 def test_other_types(library):
     t = tensor_type((1, 1, 4, 4), i32)
-    assert library.prepare("conv", [t, t], {}, t, "conv0") == Unsupported("unfolding + cuBLAS (cuDNN has no i32)")
+    assert library.prepare(LibraryRequest("conv", [t, t], {}, t, "conv0")) == Unsupported(
+        "unfolding + cuBLAS (cuDNN has no i32)"
+    )
 
 
 @st.composite
@@ -297,7 +299,7 @@ def test_parts_of_joins(library, name, channels):
     whole[...] = 7
     start = 4 * channels * prod(size)
     part = ResultSlice(tuple(prod(shape[k + 1 :]) for k in range(len(shape))), gcd(start, 16))
-    prepared = library.prepare("conv", case.types, case.params, case.out, "conv0", part)
+    prepared = library.prepare(LibraryRequest("conv", case.types, case.params, case.out, "conv0", part))
     out = whole[:, channels : channels + o]
     assert prepared([*case.operands], out) is True
     case.check(out)

@@ -8,6 +8,7 @@ import pytest
 
 import hybridgpu as mx
 from hybridgpu import nd
+from hybridgpu.backends.library import LibraryRequest
 from hybridgpu.compiler.ir.types import tensor_type
 from hybridgpu.compiler.primitives import TABLE
 from hybridgpu.core.dtypes import bf16, f16, f32, f64
@@ -43,7 +44,7 @@ def compute(gpu, library, arrays, dtype, swapped=(False, False), relu=False, tf3
     params = {"relu": relu} if len(arrays) == 3 else {}
     types = [tensor_type(v.shape, dtype) for v in views]
     out = TABLE[primitive].infer(types, params)
-    prepared = library.prepare(primitive, types, params, out, "fc0", tf32=tf32)
+    prepared = library.prepare(LibraryRequest(primitive, types, params, out, "fc0", tf32=tf32))
     y = gpu.filled(out.shape, dtype.np)
     assert prepared(views, y), prepared.note
     exact = [a.astype(np.float64) for a in arrays]

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -23,6 +24,7 @@ __all__ = [
     "ForeignError",
     "LazyLibrary",
     "Opaque",
+    "find_binding",
 ]
 
 INT_MAX = (1 << 31) - 1  #: extents, offsets, rows and distances of rows are int in these libraries
@@ -255,3 +257,31 @@ class LazyLibrary(Generic[B]):
                 binding.call(self._create, ctypes.byref(handle))
                 self._handle = handle
             return self._handle
+
+
+def find_binding(
+    name: str, paths: Sequence[str], load: Callable[[str], B], problem: str, unfit: Callable[[B], str]
+) -> B | str:
+    """The first library that loads and is fit, or why there is none.
+
+    Args:
+        name: for people.
+        paths: what to load it from, the best first.
+        problem: why there is none, if there is not even one that does not load.
+        unfit: why a binding cannot be used; '' if it can.
+    """
+    for path in paths:
+        try:
+            binding = load(path)
+        except OSError as e:
+            if os.path.isabs(path):
+                problem = f"{name} is installed, but does not load: {e}"
+            continue
+        except AttributeError as e:
+            problem = f"{os.path.basename(path)} is no {name} that is known here: {e}"
+            continue
+        why = unfit(binding)
+        if not why:
+            return binding
+        problem = why
+    return problem

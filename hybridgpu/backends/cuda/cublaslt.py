@@ -8,14 +8,13 @@ Where CuPy has loaded it already, that is the library which is found.
 from __future__ import annotations
 
 import ctypes
-import os
 import sys
 from collections.abc import Sequence
 from ctypes import POINTER, c_float, c_int, c_int64, c_size_t, c_uint32, c_uint64, c_void_p
 from typing import Any
 
 from ...core.settings import use_cublaslt
-from .ctypes_binding import ForeignBinding, ForeignError, Opaque
+from .ctypes_binding import ForeignBinding, ForeignError, Opaque, find_binding
 from .nvidia_wheels import files, library_folders, places
 
 __all__ = ["Binding", "CublasLtError", "Descriptor", "Heuristic", "find", "installed"]
@@ -138,17 +137,9 @@ def find(cuda: int) -> Binding | str:
     if cuda not in MAJORS:
         return f"cuBLASLt of CUDA {cuda} is not known here, only of {' and '.join(map(str, MAJORS))}"
     problem = f"cuBLASLt was not found: pip install nvidia-cublas{'-cu12' if cuda == 12 else ''}"
-    for path in candidates(cuda):
-        try:
-            binding = Binding(path)
-        except OSError as e:
-            if os.path.isabs(path):
-                problem = f"cuBLASLt is installed, but does not load: {e}"
-            continue
-        except AttributeError as e:
-            problem = f"{os.path.basename(path)} is no cuBLASLt that is known here: {e}"
-            continue
-        if binding.major == cuda:
-            return binding
-        problem = f"cuBLASLt {binding.version} is not that of CUDA {cuda}, which the arrays use"
-    return problem
+
+    def unfit(binding: Binding) -> str:
+        other = f"cuBLASLt {binding.version} is not that of CUDA {cuda}, which the arrays use"
+        return "" if binding.major == cuda else other
+
+    return find_binding("cuBLASLt", candidates(cuda), Binding, problem, unfit)

@@ -15,7 +15,7 @@ workspace to the call.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from math import prod
 from typing import Any, NamedTuple
@@ -25,7 +25,7 @@ import numpy as np
 from ...compiler.ir.types import TensorType
 from ...core.dtypes import f32
 from ...core.fork_safe_lock import Lock
-from ..library import TF32, AddressCall, Prepared, ResultSlice, Unsupported
+from ..library import TF32, AddressCall, LibraryRequest, Prepared, ResultSlice, Unsupported
 from . import cublaslt
 from .ctypes_binding import INT_MAX, SUCCESS, DeviceScope, FailureCache, LazyLibrary
 from .cublaslt import Binding, CublasLtError, Descriptor, Heuristic, find, installed
@@ -95,17 +95,9 @@ class ProductLibrary(LazyLibrary[Binding]):
         """See :class:`~..library.Library`."""
         return primitive == "gemm_bias" and self.expected()
 
-    def prepare(
-        self,
-        primitive: str,
-        inputs: Sequence[TensorType],
-        params: Mapping[str, Any],
-        out: TensorType,
-        operator: str,
-        part: ResultSlice | None = None,
-        tf32: bool = False,
-    ) -> Prepared | None:
+    def prepare(self, request: LibraryRequest) -> Prepared | None:
         """See :class:`~..library.Library`."""
+        primitive, out = request.primitive, request.out
         if primitive not in ("dot", "gemm_bias"):
             return None
         binding = self.binding
@@ -113,13 +105,14 @@ class ProductLibrary(LazyLibrary[Binding]):
             return Unsupported(f"{_FALLBACK} ({binding})")
         if out.dtype.short not in _TYPES:
             return Unsupported(f"{_FALLBACK} (cuBLASLt is not used for {out.dtype.name})")
-        x, w = inputs[:2]
+        x, w = request.inputs[:2]
         if not out.size or not x.shape[-1]:
             return Unsupported(f"{_FALLBACK} (nothing is multiplied)")
         if max(*x.shape, *w.shape, out.size // (out.shape[-1] * out.shape[-2])) > INT_MAX:
             return Unsupported(f"{_FALLBACK} (more than 2^31 rows)")
-        epilogue = [name for name, there in (("bias", primitive == "gemm_bias"), ("relu", params.get("relu"))) if there]
-        return _Product(self, binding, out, x.shape[-1], tuple(epilogue), operator, part, tf32)
+        fused = ("bias", primitive == "gemm_bias"), ("relu", request.params.get("relu"))
+        epilogue = tuple(name for name, there in fused if there)
+        return _Product(self, binding, out, x.shape[-1], epilogue, request.operator, request.result_slice, request.tf32)
 
 
 class _Plan(NamedTuple):

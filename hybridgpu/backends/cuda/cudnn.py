@@ -8,14 +8,13 @@ The functions are those for convolutions alone, which both versions have. Nothin
 from __future__ import annotations
 
 import ctypes
-import os
 import sys
 from collections.abc import Iterable, Sequence
 from ctypes import POINTER, c_char_p, c_double, c_float, c_int, c_size_t, c_void_p
 from typing import Any
 
 from ...core.settings import use_cudnn
-from .ctypes_binding import ForeignBinding, ForeignError, Opaque
+from .ctypes_binding import ForeignBinding, ForeignError, Opaque, find_binding
 from .nvidia_wheels import files, library_folders, places
 
 __all__ = ["Binding", "CudnnError", "Descriptor", "Performance", "find", "installed"]
@@ -173,23 +172,15 @@ def find(cuda: int) -> Binding | str:
     if not use_cudnn():
         return "HYBRIDGPU_CUDNN=0"
     problem = f"cuDNN is not installed: pip install nvidia-cudnn-cu{cuda}"
-    for path in candidates():
-        try:
-            binding = Binding(path)
-        except OSError as e:
-            if os.path.isabs(path):
-                problem = f"cuDNN is installed, but does not load: {e}"
-            continue
-        except AttributeError as e:
-            problem = f"{os.path.basename(path)} is no cuDNN that is known here: {e}"
-            continue
+
+    def unfit(binding: Binding) -> str:
         if binding.major not in MAJORS:
-            problem = f"cuDNN {binding.version} is not known here, only {' and '.join(map(str, sorted(MAJORS)))}"
-        elif binding.cuda != cuda:
-            problem = (
-                f"cuDNN {binding.version} is built for CUDA {binding.cuda}, the arrays use CUDA {cuda}: "
-                f"pip uninstall nvidia-cudnn-cu{binding.cuda}; pip install nvidia-cudnn-cu{cuda}"
-            )
-        else:
-            return binding
-    return problem
+            return f"cuDNN {binding.version} is not known here, only {' and '.join(map(str, sorted(MAJORS)))}"
+        if binding.cuda == cuda:
+            return ""
+        return (
+            f"cuDNN {binding.version} is built for CUDA {binding.cuda}, the arrays use CUDA {cuda}: "
+            f"pip uninstall nvidia-cudnn-cu{binding.cuda}; pip install nvidia-cudnn-cu{cuda}"
+        )
+
+    return find_binding("cuDNN", candidates(), Binding, problem, unfit)

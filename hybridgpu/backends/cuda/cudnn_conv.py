@@ -21,17 +21,16 @@ whose operands lie as cuDNN wants them, and which are started by addresses alone
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...compiler.ir.types import TensorType
 from ...compiler.primitives.conv import apply_epilogue
 from ...core.dtypes import f32
-from ..library import TF32, AddressCall, Prepared, ResultSlice, Unsupported
+from ..library import TF32, AddressCall, LibraryRequest, Prepared, Unsupported
 from . import cudnn
 from .ctypes_binding import SUCCESS, DeviceScope, FailureCache, LazyLibrary
 from .cudnn import Binding, CudnnError, Descriptor, Performance, find, installed, ints
@@ -108,21 +107,13 @@ class ConvolutionLibrary(LazyLibrary[Binding]):
     def __init__(self, place: DeviceScope, finder: Callable[[int], Binding | str] = find) -> None:
         super().__init__(place, finder, "cudnnCreate", installed if finder is find else None)
 
-    def prepare(
-        self,
-        primitive: str,
-        inputs: Sequence[TensorType],
-        params: Mapping[str, Any],
-        out: TensorType,
-        operator: str,
-        part: ResultSlice | None = None,
-        tf32: bool = False,
-    ) -> Prepared | None:
+    def prepare(self, request: LibraryRequest) -> Prepared | None:
         """See :class:`~..library.Library`.
 
         Raises:
             CudnnError: cuDNN is there, but does not work.
         """
+        primitive, inputs, params, out, operator, part, tf32 = request
         if primitive not in ("conv", "conv_bias_act", "conv_backward_data", "conv_backward_filter"):
             return None
         binding = self.binding

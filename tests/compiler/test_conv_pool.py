@@ -39,7 +39,7 @@ POOLED = {
     "pooled_and_kept": (4, 4),
     "pooled_line": (4, 4),
     "pooled_volume": (12, 4),
-    "pooled_of_made": (4, 4),
+    "pooled_with_prologue": (4, 4),
     "pooled_all": (64, 32),
     "pooled_strided": (4, 4),
     "pooled_halves": (4, 4),

@@ -253,7 +253,7 @@ def mean_of_every_other(b, n):
     return b.sum(b.exp(b.slice(x, (0, 0, 3), (5, n, 4), (1, 1, 1))), (1, 2))
 
 
-def scores_of_made(b, n):
+def scores_with_prologue(b, n):
     """The right operand is computed, row by row."""
     q, k, f = inputs(b, (6, n, 24), (6, n, 24), (24,))
     return b.dot(q, b.transpose(b.tanh(k + f), (0, 2, 1)))
@@ -280,7 +280,7 @@ def weights_of_batches(b, n):
 
 
 #: of one text from the second size on
-KNOWN = [slope_of_a_bias, slope_of_positions, slope_of_heads, mean_of_every_other, scores_of_made, words_first]
+KNOWN = [slope_of_a_bias, slope_of_positions, slope_of_heads, mean_of_every_other, scores_with_prologue, words_first]
 KNOWN += [sentences_of_words, weights_of_batches]
 
 

@@ -264,7 +264,7 @@ def short_rows(b, n):
     return x / b.sum(b.abs(x), (2,), keepdims=True)
 
 
-def windows_apart(b, n):
+def disjoint_windows(b, n):
     """… and those of windows."""
     x = windowed(b, last(b, n, 4, 24, 24), (2, 2), (2, 2), (1, 1), (12, 12), (0, 0), 0.0)
     return b.reduce("sum", x, (0, 1)) * 0.25
@@ -314,7 +314,7 @@ def added_to_the_last(b, n):
     return b.dot(x, w) + b.pad(g, low=(4 * n, 0), high=(0, 0), value=0.0)
 
 
-SLICED = [busy_map, softmax_of_rows, turned_map, short_rows, windows_apart, sums_of_columns]
+SLICED = [busy_map, softmax_of_rows, turned_map, short_rows, disjoint_windows, sums_of_columns]
 MOVED = [added_to_the_last, moved, slope_of_the_last, joined, padded_on_both_sides, neighbouring_steps]
 
 
@@ -346,5 +346,5 @@ def test_how_long_an_inner_axis_is_is_in_no_text(make, compiler):
 @pytest.mark.parametrize("make", [*SLICED, *MOVED], ids=lambda f: f.__name__)
 def test_where_a_part_begins_is_in_no_text_for_a_gpu(make, cuda_driver):
     backend = CudaBackend(cuda_driver, np, lambda a: int(a.__array_interface__["data"][0]))
-    sizes = (4, 5) if make in (busy_map, softmax_of_rows, turned_map, short_rows, windows_apart) else (16, 17, 20)
+    sizes = (4, 5) if make in (busy_map, softmax_of_rows, turned_map, short_rows, disjoint_windows) else (16, 17, 20)
     assert len(texts_and_values(make, sizes, CUDA, backend.load)) == 1

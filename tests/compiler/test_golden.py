@@ -21,9 +21,18 @@ pytestmark = pytest.mark.no_host_code
 
 FOLDER = Path(__file__).parents[1] / "golden_kernels"
 NAMES = [
-    *("chain", "half", "bfloat16", "integers", "transposed_sum", "joins", "joined_rows", "odd_rows", "random_mask"),
+    *("chain", "half", "bfloat16", "integers", "transposed_sum", "concats", "joined_rows", "odd_rows", "random_mask"),
     *("softmax", "softmax_long", "normalised_columns", "many_axes", "cross_entropy", "mean_cross_entropy", "take"),
-    *("dense", "batched", "dense_of_made", "convolved_of_made", "pooled_and_kept", "slope", "spread", "windows_apart"),
+    *(
+        "dense",
+        "batched",
+        "dense_with_prologue",
+        "convolved_with_prologue",
+        "pooled_and_kept",
+        "slope",
+        "input_dilated",
+        "disjoint_windows",
+    ),
     *("windows_over_the_border", "windows_over_each_other", "scatter_of_means"),
 ]
 

@@ -29,7 +29,7 @@ NAMES = list(CASES)
 #: cases whose loads are masked or gathered, or which read again what a loop of theirs reads, too: their plan's traffic is
 #: a bound, not exact
 BOUNDED = {
-    "joins",
+    "concats",
     "slices",
     "take",
     "take_middle",
@@ -38,7 +38,7 @@ BOUNDED = {
     "extremes_of_gathered_rows",
     "random_mask",
     "padded_operand",
-    "thinned_of_made",
+    "thinned_with_prologue",
     "product_of_rows",
     "wide_pad",
     "slope_uneven",

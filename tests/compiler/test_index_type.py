@@ -34,9 +34,17 @@ def widths(program: Program) -> set[str]:
 
 #: a case of every template, and of their forms
 CASES = (
-    *("chain", "transposed_sum", "many_axes", "joins", "angles", "softmax", "softmax_ragged", "softmax_long"),
-    *("normalised_columns", "statistics_of_columns", "cross_entropy", "take", "dense", "dense_of_made", "batched"),
-    *("convolved", "convolved_of_made", "convolved_volume", "pooled_and_kept", "scatter", "scatter_of_means"),
+    *("chain", "transposed_sum", "many_axes", "concats", "angles", "softmax", "softmax_ragged", "softmax_long"),
+    *(
+        "normalised_columns",
+        "statistics_of_columns",
+        "cross_entropy",
+        "take",
+        "dense",
+        "dense_with_prologue",
+        "batched",
+    ),
+    *("convolved", "convolved_with_prologue", "convolved_volume", "pooled_and_kept", "scatter", "scatter_of_means"),
     *("steps_lenet", "looped"),
 )
 

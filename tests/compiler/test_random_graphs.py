@@ -223,7 +223,7 @@ def test_gradients_of_loops(graph, seed):
 # -- the oracle itself
 
 
-@pytest.mark.parametrize("name", ["chain", "softmax", "layer_norm", "dense", "joins", "half", "integers", "columns"])
+@pytest.mark.parametrize("name", ["chain", "softmax", "layer_norm", "dense", "concats", "half", "integers", "columns"])
 def test_the_oracle_accepts_the_declared_precision_and_refuses_errors(name):
     graph = build(name)
     inputs = arrays(graph, 5)

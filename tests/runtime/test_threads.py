@@ -66,13 +66,13 @@ KINDS = {
     "pointwise": (lambda: initialized(nn.Conv2D(300, 1, in_channels=130)), (1, 130, 7, 7)),
     "depthwise": (lambda: initialized(nn.Conv2D(192, 3, padding=1, groups=192, in_channels=192)), (1, 192, 56, 56)),
     "volumes": (lambda: initialized(nn.Conv3D(9, 3, in_channels=6)), (2, 6, 9, 10, 11)),
-    "convolution_of_made": (
+    "convolution_with_prologue": (
         lambda: initialized(chain(Function(lambda F, x: F.exp(x)), nn.Conv2D(64, 3, padding=1, in_channels=24))),
         (1, 24, 56, 56),
     ),
     "dense": (lambda: initialized(nn.Dense(70, in_units=300)), (331, 300)),
     "dense_of_one": (lambda: initialized(nn.Dense(1003, in_units=512)), (1, 512)),
-    "dense_of_made": (
+    "dense_with_prologue": (
         lambda: initialized(chain(Function(lambda F, x: F.exp(x)), nn.Dense(64, in_units=96))),
         (517, 96),
     ),

@@ -34,7 +34,7 @@ def convolved_together(b: Builder, x: Node, w: Node, c: Node) -> Node:
 
 
 @case("f32[3,2,9,21]", "f32[8,2,2,4]", "f32[21]", multiprocessors=1)
-def convolved_together_of_made(b: Builder, x: Node, w: Node, c: Node) -> Node:
+def convolved_together_with_prologue(b: Builder, x: Node, w: Node, c: Node) -> Node:
     """Two neighbours, which share what is computed as it is loaded."""
     return plain_conv(b, b.max(x + c, 0.0), w)
 
@@ -45,29 +45,29 @@ def convolved_volume(b: Builder, x: Node, w: Node) -> Node:
 
 
 @case("f32[2,4,12,16]", "f32[4,1,1]", "f32[4,1,1]", "f32[8,4,3,3]")
-def convolved_of_made(b: Builder, x: Node, scale: Node, shift: Node, w: Node) -> Node:
+def convolved_with_prologue(b: Builder, x: Node, scale: Node, shift: Node, w: Node) -> Node:
     """A normalised and clipped image, as before the convolutions of a residual block."""
     return plain_conv(b, b.max(x * scale + shift, 0.0), w) * 0.5
 
 
 @case("f32[2,4,12,16]", "f32[8,4,1,1]")
-def thinned_of_made(b: Builder, x: Node, w: Node) -> Node:
+def thinned_with_prologue(b: Builder, x: Node, w: Node) -> Node:
     """Every other pixel."""
     return plain_conv(b, b.max(x, 0.0), w, stride=2)
 
 
 @case("f32[1,2,5,6,16]", "f32[8,2,3,3,3]")
-def convolved_volume_of_made(b: Builder, x: Node, w: Node) -> Node:
+def convolved_volume_with_prologue(b: Builder, x: Node, w: Node) -> Node:
     return plain_conv(b, b.abs(x) * 0.5, w)
 
 
 @case("f32[2,3,8]", "f32[4,3,3]")
-def spread_line(b: Builder, x: Node, w: Node) -> Node:
+def input_dilated_line(b: Builder, x: Node, w: Node) -> Node:
     return b.conv(x, w, stride=(1,), low=(0,), high=(0,), dilate=(1,), base_dilate=(2,), groups=1)
 
 
 @case("f32[2,6,5,7]", "f32[8,3,3,2]", "f32[8]")
-def spread(b: Builder, x: Node, w: Node, c: Node) -> Node:
+def input_dilated(b: Builder, x: Node, w: Node, c: Node) -> Node:
     """Zeros between elements, of which there are more along one axis; what follows knows the channel."""
     y = b.conv(x, w, stride=(1, 1), low=(0, 0), high=(0, 0), dilate=(1, 2), base_dilate=(2, 3), groups=2)
     return b.max(y + b.reshape(c, (1, 8, 1, 1)), 0.0)

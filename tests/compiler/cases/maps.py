@@ -54,7 +54,7 @@ def broadcast_outer(b: Builder, x: Node, y: Node) -> Node:
 
 
 @case("f32[4,6]", "f32[4,3]")
-def joins(b: Builder, x: Node, y: Node) -> Any:
+def concats(b: Builder, x: Node, y: Node) -> Any:
     return (
         b.concat([b.exp(x), y, b.reverse(x, axes=(1,))], 1),
         b.pad(x, low=(1, 0), high=(0, 2), value=3.0),

@@ -70,7 +70,7 @@ def pooled_volume(b: Builder, x: Node, w: Node) -> Node:
 
 
 @case("f32[2,3,12,12]", "f32[3,1,1]", "f32[4,3,5,5]")
-def pooled_of_made(b: Builder, x: Node, scale: Node, w: Node) -> Node:
+def pooled_with_prologue(b: Builder, x: Node, scale: Node, w: Node) -> Node:
     """Pictures are scaled as they are loaded."""
     return pooled(b, plain_conv(b, b.abs(x) * scale, w), 2, 2)
 

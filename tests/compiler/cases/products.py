@@ -152,26 +152,26 @@ def empty_product(b: Builder, x: Node, w: Node) -> Node:
 
 
 @case("f32[7,70]", "f32[70]", "f16[24,70]", "f32[24]")
-def dense_of_made(b: Builder, x: Node, scale: Node, w: Node, c: Node) -> Node:
+def dense_with_prologue(b: Builder, x: Node, scale: Node, w: Node, c: Node) -> Node:
     """Both operands, the left one a row at a time, and a bias."""
     made = b.max(x * scale, 0.0)
     return b.dot(made, b.transpose(b.cast(w, x.dtype), (1, 0))) + c
 
 
 @case("f32[37,2100]", "f32[2100,5]")
-def product_of_many_made(b: Builder, x: Node, w: Node) -> Node:
+def product_with_prologues(b: Builder, x: Node, w: Node) -> Node:
     """Several panels of rows, of which the last is shorter."""
     return b.dot(b.abs(x) * 0.5, w)
 
 
 @case("f32[3,9,24]", "f32[3,24,600]")
-def batched_of_made(b: Builder, x: Node, w: Node) -> Node:
+def batched_with_prologue(b: Builder, x: Node, w: Node) -> Node:
     """Matrices of a batch, and columns of which some are left over in the last panel."""
     return b.dot(x, b.abs(w) - 1.0)
 
 
 @case("f32[2,3,5,6]", "f32[2,1,5,6]", "f32[2,3,6,4]")
-def small_of_made(b: Builder, x: Node, r: Node, w: Node) -> Node:
+def small_with_prologue(b: Builder, x: Node, r: Node, w: Node) -> Node:
     return b.dot(x * r, w)
 
 

@@ -55,7 +55,7 @@ def rows_replaced(b: Builder, x: Node, u: Node, i: Node) -> Any:
 
 
 @case("f32[4,6]", "f32[3,6]", "i32[3]")
-def rows_replaced_of_made(b: Builder, x: Node, u: Node, i: Node) -> Node:
+def rows_replaced_with_prologue(b: Builder, x: Node, u: Node, i: Node) -> Node:
     """The table is computed, and so in memory first."""
     return b.scatter_set(b.exp(x), u + 1.0, b.max(b.min(i, 3), 0))
 

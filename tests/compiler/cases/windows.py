@@ -40,7 +40,7 @@ def windows_put_back(b: Builder, x: Node) -> Node:
 
 
 @case("f32[2,3,8,12]", "f32[2,3,4,6]")
-def windows_apart(b: Builder, x: Node, g: Node) -> Node:
+def disjoint_windows(b: Builder, x: Node, g: Node) -> Node:
     """A pooling's derivative where windows do not overlap, and that of what was before it."""
     y = b.tanh(x)
     best = b.argmax(spread_windows(b, y, (2, 2), (2, 2), (1, 1)), axes=(0, 1))
@@ -74,6 +74,6 @@ def windows_over_each_other(b: Builder, x: Node, g: Node) -> Node:
 
 
 @case("f32[2,5,210]")
-def wide_windows_apart(b: Builder, x: Node) -> Node:
+def wide_disjoint_windows(b: Builder, x: Node) -> Node:
     """More windows in a row than a tile has."""
     return b.amax(spread_windows(b, b.exp(x), (3,), (3,), (1,)), axes=(0,))

@@ -1,4 +1,4 @@
-// graph dense_of_made (x0: f32[7,70], x1: f32[70], x2: f16[24,70], x3: f32[24]) -> (%13)
+// graph dense_with_prologue (x0: f32[7,70], x1: f32[70], x2: f16[24,70], x3: f32[24]) -> (%13)
 //   %4 = reshape(x1) shape=(1, 70)  f32[1,70]
 //   %5 = broadcast(%4) shape=(7, 70)  f32[7,70]
 //   %6 = mul(x0, %5)  f32[7,70]

@@ -1,4 +1,4 @@
-// graph spread (x0: f32[2,6,5,7], x1: f32[8,3,3,2], x2: f32[8]) -> (%7)
+// graph input_dilated (x0: f32[2,6,5,7], x1: f32[8,3,3,2], x2: f32[8]) -> (%7)
 //   %3 = conv(x0, x1) base_dilate=(2, 3) dilate=(1, 2) groups=2 high=(0, 0) low=(0, 0) stride=(1, 1)  f32[2,8,7,17]
 //   %4 = reshape(x2) shape=(1, 8, 1, 1)  f32[1,8,1,1]
 //   %5 = broadcast(%4) shape=(2, 8, 7, 17)  f32[2,8,7,17]

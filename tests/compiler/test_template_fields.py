@@ -33,7 +33,7 @@ from hybridgpu.compiler.schedule.kernel import TemplateFields
 pytestmark = pytest.mark.no_host_code
 
 Scope = dict[str, Any]
-MAX_BRANCHES = 12  #: of a template: if and elif
+MAX_BRANCHES = 12  #: of a template: if and elif, and choices within a line
 
 
 def modules() -> Iterator[types.ModuleType]:
@@ -343,8 +343,8 @@ def test_every_template_has_one_record() -> None:
 @pytest.mark.parametrize("file", sorted(templates_folder().rglob("*.j2")), ids=lambda p: p.name)
 def test_a_template_branches_a_dozen_times_at_most(file: Path) -> None:
     """More are two templates, or a record that a schedule computes, such as the blocks of schedule/blocks.py."""
-    count = sum(1 for _ in environment().parse(file.read_text(encoding="utf-8")).find_all(nodes.If))
-    assert count <= MAX_BRANCHES, f"{file.relative_to(templates_folder())} has {count} if and elif"
+    count = sum(1 for _ in environment().parse(file.read_text(encoding="utf-8")).find_all((nodes.If, nodes.CondExpr)))
+    assert count <= MAX_BRANCHES, f"{file.relative_to(templates_folder())} has {count} branches"
 
 
 def test_a_missing_and_a_dead_field_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

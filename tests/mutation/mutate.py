@@ -78,6 +78,7 @@ MORE = {
         "tests/compiler/test_column_sums_cuda.py",
     ],
     "templates/cuda/spans.j2": ["tests/compiler/test_column_sums_cuda.py"],
+    "templates/cuda/teams.j2": ["tests/compiler/test_column_sums_cuda.py"],
     "templates/cuda/elements.j2": ["tests/compiler/test_scatter_cuda.py"],
     "templates/cuda/matmul*.j2": ["tests/compiler/test_matmul_cuda.py"],
     "templates/cpu/matmul.j2": ["tests/compiler/test_matmul.py"],

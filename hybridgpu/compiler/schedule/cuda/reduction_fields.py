@@ -27,6 +27,11 @@ __all__ = [
 _MAX_STATE_BYTES = 16  #: bytes of the state of a reduction, at most
 
 
+def cluster_dims(blocks: int) -> str:
+    """C text that makes clusters of so many blocks, a blank before it; '' for one."""
+    return f" __cluster_dims__({blocks}, 1, 1)" if blocks > 1 else ""
+
+
 @dataclass
 class PassFields:
     """One pass over a row as a template sees it.
@@ -113,6 +118,11 @@ class ReductionFields(TemplateFields):
     sums_shape: str = ""
 
     @property
+    def bounds(self) -> str:
+        """C text of the launch's bounds and clusters."""
+        return f"HG_BOUNDS({self.form.threads}){cluster_dims(self.form.cluster)}"
+
+    @property
     def state_shape(self) -> str:
         """C text of the extents of a state's array."""
         return "".join(f"[{n}]" for n in self.state_dims)
@@ -167,6 +177,16 @@ class RowsFields(ReductionFields):
     anchor: str
     state_slot: str
 
+    @property
+    def lane(self) -> str:
+        """C text that declares a thread's number in its team."""
+        return "int lane" if self.form.recompute_indices else "const int lane"
+
+    @property
+    def warp_merge(self) -> tuple[str, int]:
+        """The function that puts the states of warps together: what it is named by, and blocks, or teams of a block."""
+        return ("cluster", self.form.cluster) if self.form.cluster > 1 else ("warps", self.teams)
+
 
 @dataclass(frozen=True, kw_only=True)
 class RowsWithSumsFields(RowsFields):
@@ -183,6 +203,15 @@ class RowsWithSumsFields(RowsFields):
     width: int
     span_place: list[str]
 
+    @property
+    def blocks_of_part(self) -> int:
+        """Blocks that leave sums together."""
+        return self.form.cluster * self.form.cluster_reduced
+
+    @property
+    def bounds(self) -> str:
+        return f"HG_BOUNDS_FOR({self.form.threads}, {self.form.blocks}){cluster_dims(self.blocks_of_part)}"
+
 
 @dataclass(frozen=True, kw_only=True)
 class ColumnsFields(ReductionFields):
@@ -196,3 +225,18 @@ class ColumnsFields(ReductionFields):
     template: ClassVar[str] = "cuda/columns.j2"
     lane_stride: int
     row_values: list[tuple[str, str]]
+
+    @property
+    def bounds(self) -> str:
+        wide = "_WIDE" if self.form.cluster > 1 else ""
+        return f"HG_BOUNDS{wide}({self.form.threads}){cluster_dims(self.form.cluster)}"
+
+    @property
+    def leaves_state(self) -> str:
+        """C text of which threads of a block leave their states, those of their warp; '' if all do."""
+        return f"if (threadIdx.x % 32 < {self.form.row_spans}) " if self.lanes > 1 else ""
+
+    @property
+    def state_place(self) -> str:
+        """C text of where in its array."""
+        return "[threadIdx.x / 32]" if self.lanes > 1 else "[down]"

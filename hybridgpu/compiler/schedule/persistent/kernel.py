@@ -29,7 +29,7 @@ from ...passes.fuse.group import Group
 from ...target import Target
 from ..choice import Choice
 from ..cuda.foreach import MAX_PARAMETERS
-from ..cuda.reduction_fields import ReductionFields
+from ..cuda.reduction_fields import ReductionFields, cluster_dims
 from ..kernel import Kernel, Launch, Pointer, TemplateFields, summary
 from ..matmul.config_cuda import kernel_and_library_seconds
 from ..traffic import bytes_of, elements_read_by_all
@@ -105,18 +105,38 @@ class Step:
 
 
 @dataclass(frozen=True)
+class Phase:
+    """Steps that do not depend on each other.
+
+    Attributes:
+        number: of the phases before it.
+        steps: these.
+        barrier: C text of the wait for the phase before it, '' for the first one.
+        indent: what its lines begin with.
+    """
+
+    number: int
+    steps: list[Step]
+    barrier: str
+    indent: str
+
+    @property
+    def first(self) -> str:
+        """C text that declares the block at which a step begins."""
+        return "unsigned int first" if len(self.steps) > 1 else "const unsigned int first"
+
+
+@dataclass(frozen=True)
 class Section:
     """Phases of a kernel with steps: those of a loop, or some around loops.
 
     Attributes:
         loop: what the grid goes through again and again, if it does.
-        first: the number of the first phase.
-        phases: the steps of each.
+        phases: in order.
     """
 
     loop: GridLoop | None
-    first: int
-    phases: list[list[Step]]
+    phases: list[Phase]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -151,10 +171,34 @@ class PersistentFields(TemplateFields):
             loop = self.loops.get(at)
             if loop is not None or at >= end:
                 if loop is not None or not sections or at == end:
-                    sections.append(Section(loop, at, []))
+                    sections.append(Section(loop, []))
                 end = at + loop.depth if loop is not None else -1
-            sections[-1].phases.append([s for s in self.steps if s.phase == at])
+            within = sections[-1].loop is not None
+            barrier = self._wait if at else f"if (iteration > 0) {self._wait}" if within else ""
+            steps = [s for s in self.steps if s.phase == at]
+            sections[-1].phases.append(Phase(at, steps, barrier, "  " if within else ""))
         return sections
+
+    @property
+    def _wait(self) -> str:
+        """C text of a barrier of all blocks."""
+        return (
+            "hg::cluster_sync();"
+            if self.cluster > 1
+            else "__syncthreads();"
+            if self.cluster
+            else "hg::grid_sync(arrived);"
+        )
+
+    @property
+    def bounds(self) -> str:
+        """C text of the launch's bounds and clusters."""
+        return f"HG_BOUNDS_WIDE({self.threads}){cluster_dims(self.cluster)}"
+
+    @property
+    def counter(self) -> str:
+        """C text of the parameter that a barrier of the grid counts in, '' if it needs none."""
+        return "" if self.cluster else "unsigned int* const arrived, "
 
     @property
     def pools(self) -> list[str]:

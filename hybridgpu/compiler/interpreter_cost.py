@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an array library takes for a graph, primitive by primitive, and what one compiled program would save.
+"""The cost of a graph in an array library, primitive by primitive, and what one compiled program would save.
 
 Eager operators ask this once for each of their types: the answer decides who computes an operator in this process and in
 every other one, so it follows from the graph and from the kind of device alone, never from a measurement.
@@ -31,7 +31,7 @@ _LITERAL = frozenset({"contract", "conv", "loop"})
 
 
 class KernelKind(Enum):
-    """Which program of an eager operator pays: NONE, one for its types alone, or one whose kernels serve other sizes, too."""
+    """The program of an eager operator that pays: NONE, one for its types alone, or one whose kernels serve other sizes, too."""
 
     NONE = auto()
     ONE_SIZE = auto()

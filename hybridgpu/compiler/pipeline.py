@@ -230,7 +230,7 @@ def compile_graph(
 
 
 def run_passes(passes: Iterable[Pass], value: Any, ctx: PassContext) -> Any:
-    """What ``passes`` make of ``value``, one after the other; what each did is added to the records of ``ctx``."""
+    """The result of ``passes`` on ``value``, one after the other; what each did is added to the records of ``ctx``."""
     checking, (size, unit) = verifying(), _size(value)
     for each in passes:
         if not each.applies(value, ctx):

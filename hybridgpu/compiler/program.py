@@ -165,7 +165,7 @@ class Refusal(NamedTuple):
 
 @dataclass(frozen=True)
 class PassRecord:
-    """What a pass of the compiler did.
+    """The record of one pass of the compiler.
 
     Attributes:
         name: of the pass.

@@ -37,7 +37,7 @@ _MIN_THIN_UTILIZATION = 0.1  #: … the share where there are zeros between elem
 
 @dataclass(frozen=True)
 class Selection:
-    """Who computes a node: the kind of a generated kernel or 'library', and a reason in words ('' where there is no choice)."""
+    """The choice of who computes a node: the kind of a generated kernel or 'library', and a reason ('' where there is no choice)."""
 
     kind: Kind
     reason: str = ""
@@ -92,7 +92,7 @@ class Selector:
 
 
 def select(node: Node, target: Target) -> Selection:
-    """Who computes ``node``: whatever is no product, convolution or scatter, a library alone computes."""
+    """The selection for ``node``: whatever is no product, convolution or scatter, a library alone computes."""
     if node.prim.name == "dot":
         return _select_dot(node, target)
     if node.prim.name == "conv":

@@ -70,7 +70,7 @@ class Template:
 
 
 def at_own_extents(scope: Scope, planned: Any) -> Any:
-    """What was planned, as plain values: those of the signature that it was planned for."""
+    """The plan as plain values: those of the signature that it was planned for."""
     return Template(scope, planned)._filled([], [extent for extent, _ in scope.dimensions])
 
 

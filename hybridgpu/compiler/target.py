@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the compiler knows of the machine it compiles for.
+"""The target: what the compiler knows of the machine it compiles for.
 
 The figures steer choices (what to fuse, what to recompute); they are no promises. A target is part
 of every cache key, so changing one recompiles.

@@ -27,7 +27,7 @@ class UnsupportedTemplate(Exception):
 
 
 def environment() -> Environment:
-    """How Jinja reads our templates."""
+    """The Jinja environment of our templates."""
     return Environment(trim_blocks=True, lstrip_blocks=True, autoescape=False, keep_trailing_newline=True)
 
 

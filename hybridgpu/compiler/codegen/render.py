@@ -72,7 +72,7 @@ def _templates() -> Templates:
 
 @dataclass(frozen=True)
 class Argument:
-    """What an entry function of the CPU gives a kernel: an address in what a call passes, or a number of its table ``e``.
+    """An argument that an entry function of the CPU gives a kernel: an address in what a call passes, or a number of its table ``e``.
 
     Attributes:
         base: what the address lies in, as ``arena`` or ``input3``; 'number' for a number.
@@ -141,7 +141,7 @@ class StepTable:
 
 @dataclass(frozen=True, kw_only=True)
 class UnitFields:
-    """What the template of the head of the CPU's translation units reads, as ``k``.
+    """Fields of the template of the head of the CPU's translation units, which reads them as ``k``.
 
     Attributes:
         headers: files of ``kernels/`` that the unit includes.
@@ -155,7 +155,7 @@ class UnitFields:
 
 @dataclass(frozen=True, kw_only=True)
 class EntryFields:
-    """What the template of the CPU's entry functions reads, as ``k``.
+    """Fields of the template of the CPU's entry functions, which reads them as ``k``.
 
     Attributes:
         declarations: of kernels in other units.

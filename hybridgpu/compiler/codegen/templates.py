@@ -34,7 +34,7 @@ class Templates:
         self._compiled: dict[str, Callable[[dict[str, Any]], tuple[str, dict[str, Any]]]] = {}
 
     def render(self, name: str, given: dict[str, Any]) -> str:
-        """What a template writes about the values that it is given.
+        """The text of a template for the values that it is given.
 
         Raises:
             KeyError, AttributeError: it asks for what is not given.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the compiler may know of a device: constants with a unit, a source, and whether they were measured.
+"""Records of devices: constants with a unit, a source, and whether they were measured.
 
 Two records, :class:`.cpu.CpuConstants` and :class:`.gpu.GpuConstants`, hold every figure that describes a device rather
 than a decision of the compiler: seconds, rates, latencies, sizes of caches, limits. Those of array libraries are in
@@ -30,7 +30,7 @@ def constant(default: Any, unit: str, about: str, source: str, measured: bool = 
 
 @dataclass(frozen=True)
 class Constant:
-    """What is written down of a field of a record; see :func:`constant`."""
+    """The description of a record's field; see :func:`constant`."""
 
     name: str
     default: Any
@@ -91,5 +91,5 @@ class DeviceConstants:
         raise NotImplementedError
 
     def seconds_a_byte(self, nbytes: float) -> float:
-        """What it takes to write, or to read, a byte of an array of ``nbytes`` that is read soon."""
+        """Seconds to write, or to read, a byte of an array of ``nbytes`` that is read soon."""
         return self.byte_seconds

@@ -100,7 +100,7 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
 
 @contextmanager
 def symbolic_dims() -> Iterator[Scope]:
-    """What is planned within may have dimensions of this scope; elsewhere nothing looks for them."""
+    """A scope in which what is planned may have its dimensions; elsewhere nothing looks for them."""
     scope = Scope()
     with _counting:
         symbolic[0] += 1
@@ -567,7 +567,7 @@ Dim.__invert__ = _on_plain("__invert__")  # type: ignore[method-assign]
 
 
 def cached_by_extents(maxsize: int) -> Callable[[Callable[..., T]], Callable[..., T]]:
-    """As ``lru_cache``; but results for dimensions are known within their scope alone."""
+    """A decorator like ``lru_cache``; but results for dimensions are known within their scope alone."""
 
     def decorate(function: Callable[..., T]) -> Callable[..., T]:
         memoized = lru_cache(maxsize)(function)
@@ -588,7 +588,7 @@ def cached_by_extents(maxsize: int) -> Callable[[Callable[..., T]], Callable[...
 
 
 def scope_of(x: Any) -> Scope | None:
-    """That of the dimensions in nested tuples and records; None if there are none."""
+    """The scope of the dimensions in nested tuples and records; None if there are none."""
     if type(x) is Dim:
         return x.scope
     parts = x if isinstance(x, (tuple, list, frozenset)) else vars(x).values() if hasattr(x, "__dict__") else ()

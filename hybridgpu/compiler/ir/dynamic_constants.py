@@ -103,7 +103,7 @@ class LastIndex(int):
 
 
 class DrawNumber(int):
-    """Which of its graph's random draws a draw is: the number of its stream."""
+    """The number of a random draw among those of its graph: that of its stream."""
 
 
 def argument_kind(value: object) -> object:

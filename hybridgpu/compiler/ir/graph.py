@@ -92,7 +92,7 @@ class Primitive:
 
 
 class Provenance(NamedTuple):
-    """Where a node came from: the operator, its node name in the Symbol, the user's file:line."""
+    """The origin of a node: the operator, its node name in the Symbol, the user's file:line."""
 
     op: str
     name: str

@@ -339,7 +339,7 @@ Index = tuple[Expr, ...]
 
 @dataclass(frozen=True)
 class Operand:
-    """What a view reads for one index: an operand at an index, where the conditions hold."""
+    """An element that a view reads for one index: an operand at an index, where the conditions hold."""
 
     node: Node
     index: Index

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a valid graph is. Run after every pass in tests (``HYBRIDGPU_VERIFY=1``), free otherwise."""
+"""Checks of a valid graph. They run after every pass in tests (``HYBRIDGPU_VERIFY=1``), and are free otherwise."""
 
 from __future__ import annotations
 

@@ -223,7 +223,7 @@ def readable_without_copy(node: Node, k: int, operand: Node, generated: bool = F
 
 
 def memory_behind(node: Node, k: int, operand: Node, generated: bool = False) -> Node:
-    """What lies in memory where ``operand`` is read; the arguments are those of :func:`readable_without_copy`."""
+    """The node in memory where ``operand`` is read; the arguments are those of :func:`readable_without_copy`."""
     if not readable_without_copy(node, k, operand, generated):
         return operand
     packed = packed_weight(operand) if generated and node.prim.name == "conv" else None

@@ -84,7 +84,7 @@ def _evaluate_affine(xp: Any, inputs: Sequence[Any], params: Params, out: Tensor
 
 
 def exchanged_shapes(x: Sequence[int], y: Sequence[int], groups: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Of x (N, C, *S) and y (N, O, *T): those of the operands of the conv that is the derivative by a weight."""
+    """Shapes of the operands of the conv that is the derivative by a weight, from x (N, C, *S) and y (N, O, *T)."""
     n, c, *size = x
     return (c // groups, groups * n, *size), (y[1], y[0], *y[2:])
 

@@ -169,7 +169,7 @@ def _same_constant(a: Scalar, b: Scalar) -> bool:
 
 
 def live_scalars(scalars: list[Scalar], stores: list[Store]) -> list[Scalar]:
-    """Those of ``scalars`` that a store needs, in their order."""
+    """The ``scalars`` that a store needs, in their order."""
     live = closure(_stored(stores), operands_of)
     return [s for s in scalars if s in live]
 

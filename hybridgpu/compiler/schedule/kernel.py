@@ -65,7 +65,7 @@ class Pointer:
 
     @property
     def type(self) -> str:
-        """What it points to."""
+        """The type that it points to."""
         return f"{'' if self.written else 'const '}{self.dtype.storage}"
 
     @property
@@ -92,7 +92,7 @@ class Statement:
 
 @dataclass(frozen=True)
 class Launch:
-    """How a CUDA kernel is started.
+    """The launch of a CUDA kernel.
 
     The grid has ``ceil(extents[extent] * scale / per_block)`` blocks of ``threads`` threads, and
     ``extents[second]`` blocks in its second dimension if ``second`` is not negative. ``limit`` caps
@@ -113,7 +113,7 @@ class Launch:
 
 @dataclass(frozen=True, kw_only=True)
 class TemplateFields:
-    """What a template reads of a kernel, as ``k``: numbers and statements. Each template has a record of its own.
+    """Fields of a kernel that its template reads as ``k``: numbers and statements. Each template has a record of its own.
 
     Attributes:
         template: the file in ``templates/``.
@@ -147,7 +147,7 @@ class FlatFields(TemplateFields):
 
 @dataclass(frozen=True)
 class StageableColumns:
-    """What a block of a product reads of the right operand ``node``, if that lies in one piece.
+    """The columns of the right operand ``node`` that a block of a product reads, if they lie in one piece.
 
     Attributes:
         line: bytes of a column, which follow each other.

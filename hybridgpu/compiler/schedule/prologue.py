@@ -75,7 +75,7 @@ class ComputedOperand:
 def computed_operand(
     group: Group, operand: Node, batch: list[Var], rows: Var, columns: Var, along: bool
 ) -> ComputedOperand:
-    """What ``group`` computes for ``operand``, whose last two axes are ``rows`` and ``columns``.
+    """The computation by ``group`` of ``operand``, whose last two axes are ``rows`` and ``columns``.
 
     Args:
         along: whether neighbours are those along the columns.
@@ -243,7 +243,7 @@ def strided_in_rows(group: Group, operand: Node) -> Node | None:
 
 
 def image_prologue(group: Group, operand: Node, writer: CWriter, step: int) -> ImagePrologue:
-    """What ``group`` computes for a convolution's ``operand``; ``writer`` is that of the convolution."""
+    """The computation by ``group`` of a convolution's ``operand``; ``writer`` is that of the convolution."""
     names = ("n", "c", "d", "h", "w")
     rank = operand.ndim - 2
     used = [*names[:2], *names[5 - rank :]]

@@ -57,7 +57,7 @@ class Accumulator:
 
     @staticmethod
     def of(name: str, r: Reduction, writer: CWriter) -> Accumulator:
-        """That of a reduction, whose position does not count."""
+        """The accumulator of a reduction, whose position does not count."""
         operand, result = writer.names[r.operand], writer.names[r.result]
         return Accumulator(
             name, COMBINE[r.node.prim.name], r.operand.dtype.compute, operand, result, r.result.dtype.compute
@@ -184,7 +184,7 @@ class PassPlan:
 
     @property
     def kind(self) -> str:
-        """Of the kernel: 'rows' if it has results of every element, 'reduce' if not."""
+        """The kernel's kind: 'rows' if it has results of every element, 'reduce' if not."""
         return "rows" if any(map(self.is_full_store, self.program.stores)) else "reduce"
 
     def _build(self) -> None:

@@ -95,7 +95,7 @@ class _Structure:
         select: Selector,
         store_offsets: Mapping[Node, Callable[[Index], Expr]],
     ) -> Any:
-        """What kernels follow from, or None for a kind of group that is not described."""
+        """The description that a group's kernels follow from, or None for a kind of group that has none."""
         if group.scatter_source is not None or group.prologues:  # whose reports name nodes
             return None
         self._members = group.index_of.keys()

@@ -278,7 +278,7 @@ def _has_div_or_mod(e: Expr) -> bool:
 
 
 def dynamic_lengths(rows: int, columns: int, terms: int) -> set[int]:
-    """Those extents of a batch of products on the CPU that are arguments, although loops walk along them.
+    """The extents of a batch of products on the CPU that are arguments, although loops run along them.
 
     They may be the length of a sentence, as in attention: an extent that occurs twice is one where every word sees every
     word, and there is a row for each. Loops over whole vectors of a head's features are better written out, and so are

@@ -73,7 +73,7 @@ class Scalar:
 
 
 def operands_of(s: Scalar) -> list[Scalar]:
-    """What ``s`` is computed from, positions read at run time included."""
+    """The operands of ``s``, positions read at run time included."""
     exprs = [c.expr for c in s.conditions] if s.offset is None else [s.offset, *(c.expr for c in s.conditions)]
     return [*s.args, *(p for e in exprs for p in indirect_positions(e))]
 
@@ -151,7 +151,7 @@ class ScalarProgram:
     full_reductions: list[Reduction] = field(default_factory=list)
 
     def after_reductions(self) -> set[Scalar]:
-        """What depends on the sums and totals over all rows, these included."""
+        """The scalars that depend on reductions over all rows, these included."""
         dependents = {r.result for r in (*self.column_sums, *self.full_reductions)}
         if dependents:
             for s in self.scalars:
@@ -242,7 +242,7 @@ class _Evaluator:
         return self.memo[root]
 
     def needs(self, key: _Key) -> list[_Key]:
-        """What must be evaluated before ``key`` can be built."""
+        """The keys that must be evaluated before ``key`` can be built."""
         node, index, conditions = key
         if node.prim.family == "view":
             return [(o.node, o.index, _conjunction(conditions, o.conditions)) for o in view_operands(node, index)]
@@ -454,7 +454,7 @@ def scalar_program(
 
 
 def operand_program(group: Group, operand: Node, variables: list[Var], inner: Var) -> ScalarProgram:
-    """What ``group`` computes for one element of ``operand``, a view of a member, which is stored at ``inner``.
+    """The program of one element of ``operand``, a view of a member of ``group``, which is stored at ``inner``.
 
     Args:
         variables: one an axis of ``operand``.

@@ -85,7 +85,7 @@ class Epilogue:
         return self._inner.extent % vector == 0
 
     def row_part(self, element: str, at: str, vector: int) -> RowPart:
-        """What a thread does with ``vector`` neighbours.
+        """The work of a thread for ``vector`` neighbours.
 
         Args:
             element: C text of element ``j`` of them, on chip.

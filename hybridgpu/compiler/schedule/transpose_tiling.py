@@ -143,7 +143,7 @@ def transposed_runs(program: ScalarProgram) -> bool:
 
 
 def transposed_loads(program: ScalarProgram) -> list[Scalar]:
-    """What a kernel over :func:`transposed_runs` reads across the axis along which it writes."""
+    """The loads of a kernel over :func:`transposed_runs` across the axis along which it writes."""
     outer, _, run = program.vars
     return [s for s in program.scalars if s.op == "load" and _runs_follow(s.offset, outer, run)]
 

@@ -374,7 +374,7 @@ def _operand_slice(b: Builder, new: dict[Node, Node], join: _Candidate, first: i
     slices: dict[Node, Node] = {}
 
     def inner(node: Node) -> Sequence[Node]:
-        """What has to be cut before ``node``, if its operands are."""
+        """The nodes to cut before ``node``, if its operands are."""
         if node is join.stored and node.prim.name == "copy":
             return [strip_views(node.inputs[0], RESHAPES)] if node.shape != whole.shape else node.inputs
         fused = node.prim.family == "elementwise" and node in join.group.index_of

@@ -165,7 +165,7 @@ class Group:
 
     @property
     def members(self) -> list[Node]:
-        """What it computes, an operand of its product included."""
+        """The nodes that it computes, an operand of its product included."""
         nodes = dict.fromkeys(self.scatter_source.members if self.scatter_source else ())
         nodes |= dict.fromkeys(self.index_of)
         for k, producer in self.prologues.items():
@@ -183,7 +183,7 @@ class Group:
         return prod(v.extent for v in self.vars)
 
     def executions(self, index: Index) -> int:
-        """How often a member at ``index`` is computed."""
+        """The number of times that a member at ``index`` is computed."""
         if not self.reduced or all_vars(index) & set(self.reduced):
             return self.points
         return prod(v.extent for v in self.rows)

@@ -38,7 +38,7 @@ _FULL_REDUCTIONS = ("sum", "prod", "amax", "amin")
 
 @dataclass(frozen=True)
 class Match:
-    """How one group becomes part of another.
+    """The map by which one group becomes part of another.
 
     Attributes:
         substitution: the variables of the group that is merged -> those of the other.
@@ -54,7 +54,7 @@ class Match:
 def match_groups(
     a: Group, b: Group, shared: Node, target: Target, across_levels: bool = False, full_reductions: bool = False
 ) -> Match | Refusal:
-    """How ``b`` becomes part of ``a``, or why not.
+    """The match by which ``b`` becomes part of ``a``, or why there is none.
 
     Args:
         shared: an array that both read, or one computes and the other reads.

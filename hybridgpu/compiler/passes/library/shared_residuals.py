@@ -47,7 +47,7 @@ def materialized_operands(graph: Graph, by_library: Callable[[Node], bool], exac
 def choose_residuals(
     operands: Sequence[Node], stops: Collection[Node], without: Collection[Node], with_all: Collection[Node]
 ) -> list[Node]:
-    """Those of ``operands`` that are worth keeping.
+    """The ``operands`` that are worth keeping.
 
     Args:
         stops: values that may be kept instead.

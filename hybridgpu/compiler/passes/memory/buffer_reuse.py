@@ -31,7 +31,7 @@ Lifetime = tuple[int, int, int]
 
 @dataclass(frozen=True)
 class Reuse:
-    """What shares memory.
+    """Buffers that share memory.
 
     Attributes:
         storage: for each buffer the first one of those that are written over each other (itself, where there is none).

@@ -101,7 +101,7 @@ def shape_of(node: Node) -> ConvShape | None:
 
 @dataclass(frozen=True)
 class Band:
-    """How much of the result is computed together, from what."""
+    """A part of the result that is computed together, and what it is computed from."""
 
     rows: int
     columns: int

@@ -84,7 +84,7 @@ def _reduces_batch(conv: Node, a: PlaneLayout, b: PlaneLayout) -> bool:
 
 
 def recompute_factor(target: Target, node: Node) -> float | None:
-    """How often elements of the operand of the convolution ``node`` would be computed, None if that cannot be."""
+    """The times that elements of the operand of the convolution ``node`` would be computed, None if that cannot be."""
     shape = shape_of(node)
     assert shape is not None
     if any(v > 1 for v in shape.base):
@@ -182,7 +182,7 @@ class Convolution:
 def convolution(
     program: ScalarProgram, conv: Node, target: Target, members: list[Node], prologues: Mapping[int, Group], at: Index
 ) -> Convolution:
-    """What kernels of ``conv`` have in common; the arguments are those of :func:`schedule_conv`."""
+    """The record that all kernels of ``conv`` begin with; the arguments are those of :func:`schedule_conv`."""
     shape = shape_of(conv)
     assert shape is not None and program.contraction is not None
     swapped = target.name != "cpu" and _swapped_layouts(conv) is not None

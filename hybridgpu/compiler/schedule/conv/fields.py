@@ -32,7 +32,7 @@ class ConvInputs(TypedDict):
 
 @dataclass(frozen=True, kw_only=True)
 class ConvFields(TemplateFields):
-    """What both targets read of a convolution.
+    """Fields of a convolution that both targets read.
 
     Attributes:
         x, w: C text of the operand and of the weights.

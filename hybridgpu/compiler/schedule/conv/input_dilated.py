@@ -29,7 +29,7 @@ _MAX_PHASES = 16  #: phases, each of which has loops of its own
 
 @dataclass(frozen=True)
 class Phases:
-    """What the kernel knows of a shape; see kernels/conv_input_dilated_cpu.h."""
+    """Numbers of a shape for the kernel; see kernels/conv_input_dilated_cpu.h."""
 
     phase: tuple[int, int]  #: results of a phase
     rows: int

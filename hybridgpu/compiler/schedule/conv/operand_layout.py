@@ -36,7 +36,7 @@ class PlaneLayout:
 
 
 def layout_of_copy(operand: Node, groups: int, is_data: bool) -> PlaneLayout:
-    """Where they lie in a copy of the operand whose two first axes are exchanged."""
+    """Their layout in a copy of the operand whose first two axes are swapped."""
     first, second, *spatial = operand.shape
     plane = prod(spatial)
     group = second // groups * first if is_data else first // groups
@@ -47,7 +47,7 @@ def layout_of_copy(operand: Node, groups: int, is_data: bool) -> PlaneLayout:
 
 
 def plane_layout(operand: Node, groups: int, is_data: bool) -> PlaneLayout | None:
-    """Where the planes of an operand of the convolution lie; None if its elements are not whole planes.
+    """The layout of the planes of an operand of the convolution; None if its elements are not whole planes.
 
     ``is_data`` operands are (channel, group and sample, …), still ones (group and channel, sample, …).
     """

@@ -24,7 +24,7 @@ __all__ = ["PoolingEpilogue", "pooling_epilogue"]
 
 @dataclass(frozen=True)
 class PoolingEpilogue:
-    """What a template sees of windows.
+    """Fields of a template about windows.
 
     Attributes:
         lanes: neighbouring threads that share one.

@@ -46,7 +46,7 @@ def either(chunk: int, otherwise: int) -> int:
 
 
 def one_thread_seconds(kernel: Kernel, target: Target) -> float:
-    """What a kernel of the CPU takes on one thread; 0 on another device."""
+    """Seconds of a kernel of the CPU on one thread; 0 on another device."""
     if not target.device.loop_nests:
         return 0.0
     return cpu_kernel_seconds(target, kernel.bytes_read + kernel.bytes_written, kernel.members)

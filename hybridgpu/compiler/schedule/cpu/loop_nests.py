@@ -155,12 +155,12 @@ class LoopFields(TemplateFields):
 
     @property
     def body(self) -> Sequence[Line]:
-        """What is printed: results that are written over operands are in the caches already."""
+        """The lines to print: results that are written over operands are in the caches already."""
         return self._chosen(self.lines, self.nontemporal)
 
     @property
     def chunk_body(self) -> Sequence[Line]:
-        """What is printed of the function of a chunk."""
+        """The lines of the function of a chunk."""
         assert self.states is not None
         return self._chosen(self.states.lines, self.states.nontemporal)
 
@@ -429,7 +429,7 @@ class _LoopBuilder:
         return v is not self.first and v.name not in self.block_bounds and all(map(is_literal, self.bounds(v)))
 
     def bounds(self, v: Var) -> tuple[str, str]:
-        """Where the loop over ``v`` begins and ends; those of the first variable are arguments."""
+        """The begin and end of the loop over ``v``; those of the first variable are arguments."""
         if v.name in self.block_bounds:
             return self.block_bounds[v.name]
         if self.first is None or v.name != self.first.name:

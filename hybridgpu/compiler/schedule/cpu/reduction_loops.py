@@ -105,7 +105,7 @@ class ReductionLoops:
         return texts([*self.plan.passes[-1].row, *self.plan.row_stores])
 
     def after(self) -> list[str]:
-        """What follows the last row."""
+        """The lines behind the last row."""
         return texts([*self.plan.after, *self.plan.after_stores])
 
     def total_states(self) -> list[str]:
@@ -168,7 +168,7 @@ class ReductionLoops:
         return [Block([f"if (++taken % {PARTIAL_SUM_TERMS} == 0)"], merges)] if merges else []
 
     def total_results(self) -> list[str]:
-        """What has been reduced over all rows, and what is made of it."""
+        """The results of reductions over all rows, and what is made of them."""
         folds = [f"const {t.result_type} {t.result} = {t.name}_chunks[0].fold(1);" for t, _ in self.totals]
         return [*folds, *self.after()] if folds else []
 
@@ -223,7 +223,7 @@ class RowLoops(ReductionLoops):
         return [*lines, *(self._merged_sums() if sums else []), *self.merged_totals()]
 
     def results(self) -> list[Line]:
-        """What follows the last row."""
+        """The lines behind the last row."""
         sums, lines = self.plan.column_sums, self.merged_chunks()
         if sums:
             results = [f"const {s.type} {s.result} = {s.name}_chunks[0][{self.element}];" for s in sums]
@@ -463,7 +463,7 @@ class ColumnLoops(ReductionLoops):
         return [*lines, block, *self.merged_totals()]
 
     def results(self) -> list[Line]:
-        """What follows the last row."""
+        """The lines behind the last row."""
         return [*self.merged_chunks(), *self.total_results()]
 
     def _tile(self, type: str, name: str) -> str:

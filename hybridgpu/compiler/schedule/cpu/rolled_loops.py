@@ -58,7 +58,7 @@ class Column(Var):
 
 @dataclass
 class Table:
-    """What tells parts that are alike from each other: a row for each, of which the columns are variables.
+    """The differences of parts that are alike: a row for each, of which the columns are variables.
 
     Attributes:
         var: the variable of the loop over all of their values.

@@ -72,7 +72,7 @@ _PRIVATE_BUFFER_BYTES = CpuConstants.l1_bytes // 3  #: bytes of a row that are k
 def cache_index(
     program: ScalarProgram, tile: int, rows: int = 0, extent: Callable[[Var], str] = lambda v: literal_text(v.extent)
 ) -> str:
-    """Where a row's cache holds the element of the loop variables; in a tile of rows, that of row ``j``.
+    """The index of the loop variables' element in a row's cache; in a tile of rows, that of row ``j``.
 
     Args:
         rows: how many rows are walked together.
@@ -96,13 +96,13 @@ def uses_private_buffer(program: ScalarProgram) -> bool:
 
 
 def rows_per_group(program: ScalarProgram, length: Var | None = None) -> int:
-    """How many rows may be walked together, 0 for one after the other, but not if their ``length`` is dynamic."""
+    """The number of rows that may share a pass, 0 for one after the other, but not if their ``length`` is dynamic."""
     count = min(_MAX_GROUP, _GROUP_BYTES // _row_bytes(program))
     return max(count, 1) if length else count if count > 1 else 0
 
 
 def buffer_capacity(program: ScalarProgram, length: Var, near: bool) -> int:
-    """How many elements there is room for where the ``length`` of rows is dynamic: of some that are walked together."""
+    """The number of elements there is room for where the ``length`` of rows is dynamic: of some that share a pass."""
     return (
         _PRIVATE_BUFFER_BYTES // max(s.dtype.size for s in program.scalars)
         if near
@@ -223,7 +223,7 @@ def _extents(program: ScalarProgram, plan: PassPlan, dynamic: Var | None) -> lis
 
 
 def packed_lanes(program: ScalarProgram, rows: list[Var]) -> int:
-    """How many elements of each row lanes take at once where few rows are neighbours; 0 if lanes are rows.
+    """The number of elements of each row that lanes take at once where few rows are neighbours; 0 if lanes are rows.
 
     A run of them lies in memory without a gap, of every array that is walked, and is some whole vectors.
     """

@@ -64,7 +64,7 @@ class Instance:
 
 @dataclass(frozen=True)
 class Body:
-    """What the kernels of some instances have in common: their text, and the pointers and numbers it names."""
+    """The text that some instances share, and the pointers and numbers it names."""
 
     part: LinearPart
     pointers: Sequence[Pointer]

@@ -384,7 +384,7 @@ def _tiled_part(
     items = plan.wide * plan.long // plan.vector
 
     def access(pack: Var, other: Var) -> list[str]:
-        """Where a thread's access ``k`` is whose elements follow each other along ``pack``, of which the first is looked at."""
+        """The place of a thread's access ``k`` whose elements follow each other along ``pack``, of which the first is looked at."""
         lanes = extent[pack] // plan.vector
         times = f" * {plan.vector}" if plan.vector > 1 else ""
         lines = [f"const int t = (int)threadIdx.x + k * {THREADS};"]

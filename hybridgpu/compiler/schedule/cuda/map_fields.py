@@ -25,7 +25,7 @@ class VectorAccess:
 
 @dataclass
 class PartBody:
-    """What a thread does for its elements: wide loads, statements once and for each, wide stores."""
+    """The work of a thread for its elements: wide loads, statements once and for each, wide stores."""
 
     loads: list[VectorAccess] = field(default_factory=list)
     once: list[Statement] = field(default_factory=list)
@@ -138,7 +138,7 @@ class TiledPart:
 
 @dataclass(frozen=True)
 class RowPart:
-    """What a thread does with neighbours of a row that it has on chip.
+    """The work of a thread for neighbours of a row that it has on chip.
 
     Attributes:
         body: for its elements.

@@ -79,7 +79,7 @@ class LiveValue:
 
 @dataclass(frozen=True)
 class Workload:
-    """What is to be done.
+    """The work of a reduction, as the choice of a launch sees it.
 
     Attributes:
         rows, width: how many rows, of how many elements.
@@ -162,21 +162,21 @@ class LaunchConfig:
 
     @property
     def row_spans(self) -> int:
-        """Of the columns form: spans of rows that a block takes."""
+        """Spans of rows that a block takes, in the columns form."""
         return self.threads // self.team
 
     @property
     def lanes(self) -> int:
-        """Of the columns form: threads of a warp that share a span of rows."""
+        """Threads of a warp that share a span of rows, in the columns form."""
         return _lanes(self.row_spans, self.team)
 
     @property
     def states_per_row(self) -> int:
-        """Of the columns form: states of a row in a block, those of a warp's lanes put together."""
+        """States of a row in a block, those of a warp's lanes merged, in the columns form."""
         return self.team // self.lanes
 
     def partial_sum_rows(self, rows: int, target: Target) -> int:
-        """How many blocks, or clusters, share out so many rows and leave sums each.
+        """The number of blocks, or clusters, that share out so many rows and leave sums each.
 
         There are two at least, so that adding them up is no other text. All are to run at once.
         """
@@ -189,7 +189,7 @@ class LaunchConfig:
 
 
 def live_values(plan: PassPlan) -> tuple[LiveValue, ...]:
-    """What ``plan`` would keep, and from which walk to which."""
+    """The values that ``plan`` would keep, and from which pass to which."""
     values = []
     for s in plan.cache:
         at = [k for k, w in enumerate(plan.passes) if s in w.scalars]

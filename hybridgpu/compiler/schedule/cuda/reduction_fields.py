@@ -77,7 +77,7 @@ class ReductionInputs(TypedDict):
 
 @dataclass(frozen=True, kw_only=True)
 class ReductionFields(TemplateFields):
-    """What both forms of reductions read.
+    """Fields that both forms of reductions read.
 
     Attributes:
         index_type: of positions.

@@ -19,7 +19,7 @@ SQUEEZED = 4
 
 @dataclass(frozen=True)
 class RegisterDemand:
-    """What a thread holds, in 4-byte words.
+    """The registers of a thread, in 4-byte words.
 
     Attributes:
         columns: it is of a kernel whose rows are neighbours in memory.

@@ -39,7 +39,7 @@ class SpanDivision:
 
 @dataclass
 class SpanBody:
-    """What one span's elements need.
+    """The statements of one span's elements.
 
     Attributes:
         reads, writes: spans before and after the elements.
@@ -71,7 +71,7 @@ class SpanBody:
 
 @dataclass(frozen=True)
 class SpanBuilder:
-    """How spans of one kernel are formed.
+    """Builder of the spans of one kernel.
 
     Attributes:
         writer: names and expressions.
@@ -112,7 +112,7 @@ class SpanBuilder:
         return known and self.var not in row.vars and _is_multiple(row + (self.anchor or ZERO) * -1, self.vector)
 
     def address(self, pointer: str, e: Expr) -> str:
-        """Where a span lies; where rows are ragged, where its row begins."""
+        """The address of a span; where rows are ragged, that of its row."""
         if self.anchor is not None:
             return address(pointer, self.writer.address_text(_without(e, self.var)))
         self.writer.renamed = {self.var: self.base}

@@ -128,7 +128,7 @@ def loads_along_k(form: MatmulConfig) -> tuple[bool, bool]:
 
 
 def loads_per_element(form: MatmulConfig, dot: DotShape) -> tuple[float, float]:
-    """How often threads load each element of either operand."""
+    """The number of times that threads load each element of either operand."""
     if not form.rows:
         return dot.n, dot.m
     down = -(-dot.m // form.rows)
@@ -271,7 +271,7 @@ def _same_kernel(a: MatmulConfig, b: MatmulConfig) -> bool:
 
 
 def kernel_and_library_seconds(target: Target, node: Node) -> tuple[float, float]:
-    """What the dot ``node`` takes in a generated kernel, and in a library's call with copies of what it cannot read."""
+    """Seconds of the dot ``node`` in a generated kernel, and in a library's call with copies of what it cannot read."""
     shape = dot_shape(node)
     total = library_seconds(target, shape)
     for operand in node.inputs[:2]:
@@ -282,7 +282,7 @@ def kernel_and_library_seconds(target: Target, node: Node) -> tuple[float, float
 
 
 def library_seconds(target: Target, dot: DotShape) -> float:
-    """What a library's product takes."""
+    """Seconds of a library's product."""
     return library_product_seconds(target, dot.dtype, dot.nbytes, dot.batch, dot.m, dot.n, dot.k)
 
 

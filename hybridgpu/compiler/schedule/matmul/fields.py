@@ -163,7 +163,7 @@ class MatmulInputs(TypedDict):
 
 @dataclass(frozen=True, kw_only=True)
 class CudaMatmulFields(TemplateFields):
-    """What both forms of products on CUDA read.
+    """Fields that both forms of products on CUDA read.
 
     Attributes:
         index_type: of positions.

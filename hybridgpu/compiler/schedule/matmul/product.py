@@ -79,7 +79,7 @@ class Product:
         return self.dot.dtype.compute, self.writer.names[self.program.contraction]
 
     def prologue_operand(self, position: int, sum_along: bool) -> ComputedOperand:
-        """How an operand is computed, neighbours along the sum being next to each other or not."""
+        """The computation of an operand, neighbours along the sum being next to each other or not."""
         rows, columns = (self.m, self.k) if position == 0 else (self.k, self.n)
         operand, along = self.dot.inputs[position], sum_along == (position == 0)
         return computed_operand(self.prologues[position], operand, self.batch, rows, columns, along)

@@ -56,7 +56,7 @@ def possible_clusters(
 
 @dataclass(frozen=True)
 class Estimate:
-    """What one kernel would save and cost in seconds.
+    """Seconds that one kernel would save and cost.
 
     Attributes:
         steps: kernels that it takes the place of.
@@ -105,12 +105,12 @@ class PhaseStep:
 
     @property
     def times(self) -> int:
-        """How often it runs."""
+        """The number of times it runs."""
         return self.loop.length if self.loop else 1
 
 
 def size_of(kernel: Kernel) -> tuple[str, int]:
-    """How a step takes blocks of another size, and its own.
+    """The way a step takes blocks of another size, and its own size.
 
     'any': it makes use of all threads; 'flat': likewise, an element each; 'own': others return at once; 'exact': there
     may be no others.
@@ -142,7 +142,7 @@ def block_threads(sizes: Sequence[tuple[str, int]]) -> int | None:
 
 
 def barriers_of(placed: Sequence[PhaseStep]) -> int:
-    """How often the grid waits."""
+    """The number of barriers of the grid."""
     times = {p.phase: p.times for p in placed}
     return sum(times.values()) - 1
 
@@ -230,7 +230,7 @@ def _cost(
 def grid_blocks(
     placed: Sequence[PhaseStep], sizes: Sequence[tuple[str, int]], threads: int, cluster: int, target: Target
 ) -> int:
-    """How many blocks there are going to be."""
+    """The number of blocks."""
     if cluster:
         return cluster
     return min(
@@ -239,5 +239,5 @@ def grid_blocks(
 
 
 def seconds_alone(kernel: Kernel, target: Target) -> float:
-    """What a kernel takes on all of the device."""
+    """Seconds of a kernel on all of the device."""
     return seconds(target, kernel.bytes_read + kernel.bytes_written, sum(map(node_operations, kernel.members)))

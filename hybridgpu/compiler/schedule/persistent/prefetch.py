@@ -45,7 +45,7 @@ class StagedOperand:
 
 @dataclass(frozen=True)
 class Prefetch:
-    """What is fetched from the start.
+    """The arrays that are fetched from the start.
 
     Attributes:
         l2: arrays that are fetched into the second-level cache.
@@ -71,7 +71,7 @@ class Prefetch:
 def plan_prefetch(
     kernels: Sequence[Kernel], phases: Sequence[int], seconds: Sequence[float], held: int, grid: int, target: Target
 ) -> Prefetch:
-    """What to fetch for ``kernels``, steps of the given phases.
+    """The plan of what to fetch for ``kernels``, steps of the given phases.
 
     Args:
         seconds: what each of them takes, on all of the device.

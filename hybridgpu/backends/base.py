@@ -29,7 +29,7 @@ this_thread = _ThreadOptions()
 
 
 class Mode(Enum):
-    """How the calls of a program are repeated: what ``hybridize``'s flags ask for."""
+    """The way calls of a program are repeated: what ``hybridize``'s flags ask for."""
 
     EAGER_ALLOC = "fresh"  #: neither flag
     STATIC_ALLOC = "kept"  #: static_alloc: the memory of intermediate results is kept between calls
@@ -50,7 +50,7 @@ class NotBuiltError(RuntimeError):
 
 
 class BuildInfo:
-    """What loading a program cost.
+    """The cost of loading a program.
 
     Attributes:
         seconds: wall time of compiling and loading.
@@ -70,11 +70,11 @@ class Loaded(Protocol):
 
     @property
     def info(self) -> BuildInfo:
-        """What loading it cost."""
+        """The cost of loading it."""
 
     @property
     def execution_mode(self) -> str:
-        """How calls run, in words, for ``explain``; empty where there is only one way."""
+        """The way calls run, in words, for ``explain``; empty where there is only one."""
 
     def in_mode(self, mode: Mode) -> Loaded:
         """The same program, called in another way."""
@@ -83,7 +83,7 @@ class Loaded(Protocol):
         """Run on C-contiguous arrays of the backend's array module, writing ``outputs``."""
 
     def describe(self, step: LibraryStep) -> str:
-        """What computes a library step of the program (or of a loop's body in it), '' if there was no choice."""
+        """The library that computes a step of the program (or of a loop's body in it), in words; '' if there was no choice."""
 
 
 class Backend(Protocol):
@@ -91,7 +91,7 @@ class Backend(Protocol):
 
     @property
     def target(self) -> Target:
-        """What the compiler is told of the device."""
+        """The device as the compiler sees it."""
 
     @property
     def xp(self) -> Any:

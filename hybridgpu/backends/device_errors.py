@@ -38,7 +38,7 @@ _T = TypeVar("_T")
 
 
 class MemoryHolder(Protocol):
-    """What keeps memory of a device for reuse. Weak references to it must be possible."""
+    """A holder of device memory for reuse. Weak references to it must be possible."""
 
     def release(self) -> None:
         """Forget the memory that nobody uses; called in any thread."""

@@ -24,13 +24,13 @@ __all__ = ["Device", "HostDevice", "count_gpus", "device_of", "use_gpu_devices"]
 
 
 class Device(Protocol):
-    """What arrays and programs need of a device."""
+    """A device as arrays and programs need it."""
 
     xp: Any  #: NumPy or CuPy
 
     @property
     def library(self) -> Library | None:
-        """What computes some primitives better than ``xp``, in programs and eagerly."""
+        """The library that computes some primitives better than ``xp``, in programs and eagerly."""
 
     def from_host(self, array: Any) -> Any:
         """A copy of a NumPy array on the device."""
@@ -42,7 +42,7 @@ class Device(Protocol):
         """A copy of another device's array on this one."""
 
     def address(self, array: Any) -> int:
-        """Where the array's data lies."""
+        """The address of the array's data."""
 
     def memory(self, array: Any) -> tuple[Any, Any]:
         """Two objects, one of which everybody refers to who can reach the array's memory without the array."""

@@ -94,7 +94,7 @@ class Prepared(Protocol):
 
     @property
     def note(self) -> str:
-        """What computes it and why, for people."""
+        """The library that computes it and why, for people."""
 
     def __call__(self, operands: Sequence[Any], out: Any) -> bool:
         """Compute into ``out``, C-contiguous or the part that it was prepared for; False, with nothing done, if the library
@@ -122,7 +122,7 @@ class Unsupported(NamedTuple):
 
 
 class Library(Protocol):
-    """What a device computes better than its array module does. Programs and eager calls ask the same one."""
+    """Functions that a device computes better than its array module does. Programs and eager calls ask the same one."""
 
     def prepare(self, request: LibraryRequest) -> Prepared | None:
         """Prepare a primitive for given types, once for all its calls; None if the library knows nothing of it."""
@@ -184,7 +184,7 @@ def as_function(library: Library | None, xp: Any) -> Callable[..., Any] | None:
 
 
 def prepare_step(library: Library | None, step: LibraryStep, program: Program) -> Prepared | None:
-    """What the library prepares for a step of a program."""
+    """The library's preparation for a step of a program."""
     if library is None or step.body is not None:
         return None
     inputs = [

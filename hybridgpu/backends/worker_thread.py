@@ -44,7 +44,7 @@ class ThreadCall(Generic[T]):
         self.seconds = time.perf_counter() - start
 
     def result(self) -> T:
-        """What the call gave or raised."""
+        """The result of the call, or the error that it raised."""
         self._wait()
         if self._error is not None:
             raise self._error

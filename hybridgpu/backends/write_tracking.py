@@ -35,7 +35,7 @@ __all__ = [
 
 
 class Watcher(Protocol):
-    """What wants to know of writes. Weak references to it must be possible."""
+    """A watcher of writes. Weak references to it must be possible."""
 
     def invalidate(self) -> None:
         """React to a write into watched memory, in any thread. The watcher watches none of that memory any more."""

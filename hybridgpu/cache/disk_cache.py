@@ -49,7 +49,7 @@ _NOWHERE = f"{os.devnull}{os.sep}hybridgpu"  #: a folder that nothing can be rea
 
 @dataclass(frozen=True)
 class Usage:
-    """What a cache folder holds: number of entries, their bytes, the bound in bytes."""
+    """The usage of a cache folder: number of entries, their bytes, the bound in bytes."""
 
     folder: Path
     entries: int

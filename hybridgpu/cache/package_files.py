@@ -59,7 +59,7 @@ def kernels_folder() -> Path:
 
 
 class HashStore(Protocol):
-    """What remembers between processes (:class:`hybridgpu.cache.disk_cache.Store`)."""
+    """A store that remembers between processes (:class:`hybridgpu.cache.disk_cache.Store`)."""
 
     def get(self, kind: str, key: str) -> bytes | None: ...
 
@@ -115,7 +115,7 @@ class _Files(NamedTuple):
         )
 
     def times(self, number: int | None = None) -> list[int]:
-        """When the files of a set, or all files, were changed: content and names (ns)."""
+        """The times at which the files of a set, or all files, were changed: content and names (ns)."""
         begin = 4 * sum(map(len, self.sets[:number])) if number is not None else 0
         end = None if number is None else begin + 4 * len(self.sets[number])
         return self.states[begin:end:4] + self.states[begin + 1 : end : 4]

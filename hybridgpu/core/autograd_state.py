@@ -108,7 +108,7 @@ class untraced:
 
 
 class GradientInfo:
-    """What an array knows of gradients: its buffer, how it is written, its place in the recorded graph.
+    """An array's gradient: its buffer, how it is written, its place in the recorded graph.
 
     Attributes:
         grad: the buffer of ``attach_grad``, None for results; a backward pass takes it where grad_req is null.
@@ -131,7 +131,7 @@ class GradientInfo:
 
 
 class ResultInfo(GradientInfo):
-    """That of a result: it has a node, and no buffer; made by calls that count each store."""
+    """The same of a result: it has a node, and no buffer; made by calls that count each store."""
 
     __slots__ = ()
     grad = None

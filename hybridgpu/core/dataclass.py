@@ -24,7 +24,7 @@ else:
     from dataclasses import dataclass as _standard
 
     def dataclass(cls=None, /, *, frozen=False, eq=True, slots=False, kw_only=False):
-        """As the standard library's, with the options that hybridgpu uses."""
+        """A decorator like the standard library's, with the options that hybridgpu uses."""
         if cls is None:
             return lambda cls: dataclass(cls, frozen=frozen, eq=eq, slots=slots, kw_only=kw_only)
         if slots:  # that is another class, which the standard library makes

@@ -23,23 +23,23 @@ GRAPH = f"{_MARK}g{_MARK}"  #: stands for the name of the graph
 
 
 def name_placeholder(node: int) -> str:
-    """What stands for the name of node number ``node``."""
+    """The placeholder of the name of node number ``node``."""
     return f"{_MARK}n{node}{_MARK}"
 
 
 def place_placeholder(node: int) -> str:
-    """What stands for the block and the user's line that made it."""
+    """The placeholder of the block and the user's line that made it."""
     return f"{_MARK}p{node}{_MARK}"
 
 
 def input_placeholder(node: int) -> str:
-    """What stands for the name of an input of the graph, which the printed form makes an identifier."""
+    """The placeholder of the name of an input of the graph, which the printed form makes an identifier."""
     return f"{_MARK}v{node}{_MARK}"
 
 
 @dataclass(frozen=True)
 class NameTable:
-    """What placeholders stand for.
+    """The names that placeholders stand for.
 
     Attributes:
         graph: the name of the graph.

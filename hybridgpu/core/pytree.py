@@ -154,7 +154,7 @@ def regroup(flat: list[Any], form: Any) -> Any:
 
 
 def count_values(form: Any) -> int:
-    """How many values a format stands for.
+    """The number of values that a format stands for.
 
     Raises:
         ValueError: it is none.

@@ -83,12 +83,12 @@ def next_state(ctx: Context | None = None) -> Any:
 
 
 def drawing(ctx: Context | None = None) -> Callable[[], tuple[int, int, int, int]]:
-    """What gives the numbers of :func:`next_state`, of this device at every call."""
+    """The function that gives the numbers of :func:`next_state`, of this device at every call."""
     return _generator(_key(ctx or current_context())).draw
 
 
 def position(ctx: Context) -> int:
-    """How often a device's generator has drawn."""
+    """The number of draws of a device's generator."""
     with _lock:
         g = _generators.get(_key(ctx))
         return g.calls if g is not None else 0

@@ -109,13 +109,13 @@ def flag(name: str, default: bool) -> bool:
 
 
 def debug_level() -> int:
-    """How much to print, 0 … 4; a word counts as 1, unless it says off."""
+    """The level of what to print, 0 … 4; a word counts as 1, unless it says off."""
     value = text_of("HYBRIDGPU_DEBUG")
     return int(value) if value.isdecimal() else int(_WORDS.get(value.lower(), bool(value)))
 
 
 def dump_folder() -> str:
-    """Where to write every stage, '' for nowhere."""
+    """The folder to write every stage to, '' for none."""
     return text_of("HYBRIDGPU_DUMP")
 
 
@@ -172,7 +172,7 @@ def cuda_graphs() -> str:
 
 
 def eager_kernels() -> str:
-    """Which eager operators are compiled: never any; auto: those that gain by it; always: all that can be.
+    """The eager operators that are compiled: never any; auto: those that gain by it; always: all that can be.
 
     Raises:
         MXNetError: another word.

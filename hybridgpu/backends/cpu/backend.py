@@ -54,7 +54,7 @@ _KEPT_ARENAS = 256 << 20  # bytes that wait for the next call of their program
 
 
 def address_of(array: Any) -> int:
-    """Where a NumPy array's data lies."""
+    """The address of a NumPy array's data."""
     return int(array.__array_interface__["data"][0])
 
 

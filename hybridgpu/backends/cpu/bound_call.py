@@ -46,7 +46,7 @@ class Bound:
 
     @property
     def names(self) -> dict[str, Any]:
-        """What :meth:`lines` name; ``bound`` has to stay alive, too."""
+        """The values that :meth:`lines` name; ``bound`` has to stay alive, too."""
         table, fixed = self._last
         names = {"bound": self, "entry": self._program.single, "table": table, "fixed": fixed}
         return names | {"free": self._program.free, "make_arena": self._program.arena} if self._arena else names
@@ -80,7 +80,7 @@ class Bound:
 
     @contextmanager
     def held(self) -> Iterator[Callable[..., None]]:
-        """As ``direct``, with an arena that is held meanwhile: for many calls from one thread."""
+        """A call like ``direct``, with an arena that is held meanwhile: for many calls from one thread."""
         entry = self._program.single
         assert entry is not None
         arena = self._program.arena()

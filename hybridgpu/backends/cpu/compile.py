@@ -45,7 +45,7 @@ class CompileError(RuntimeError):
 
 
 class Compiled(NamedTuple):
-    """What was made of a C++ text.
+    """The results of compiling a C++ text.
 
     Attributes:
         library: the shared library, as bytes of its file.

@@ -22,7 +22,7 @@ __all__ = ["KernelObjects", "UnitPlan"]
 
 
 class UnitPlan(NamedTuple):
-    """How a unit's machine code is come by.
+    """The origin of a unit's machine code: what is kept, what is compiled.
 
     Attributes:
         text: what is to be compiled, '' if nothing is.
@@ -46,7 +46,7 @@ class KernelObjects:
         self._toolchain, self._numeric, self._store = toolchain, numeric, store
 
     def plan(self, unit: Unit, anew: bool = False) -> UnitPlan:
-        """What is kept of a unit, and what is left to compile: entries in any case, where they call what is kept.
+        """The plan of a unit: what is kept, and what is left to compile: entries in any case, where they call what is kept.
 
         Nothing is left of an entry in what is kept where a program has its own; a second one would be linked into programs
         that have none, with calls of kernels that they lack.

@@ -77,7 +77,7 @@ class PrestartedCompiler:
 
 @contextlib.contextmanager
 def start_many(count: int, command: list[str]) -> Iterator[Sequence[PrestartedCompiler]]:
-    """As many of them, or fewer where no more can be started: no place, no more processes."""
+    """So many of them, or fewer where no more can be started: no place, no more processes."""
     with contextlib.ExitStack() as left:
         compilers: list[PrestartedCompiler] = []
         with contextlib.suppress(OSError):

@@ -43,7 +43,7 @@ def start(command: list[str], own_group: bool = False) -> subprocess.Popen[str]:
 def run(
     command: list[str], source: str, meanwhile: Callable[[], object] | None = None
 ) -> subprocess.CompletedProcess[str]:
-    """What a compiler says to a text, which is short if there is something to do ``meanwhile``."""
+    """The output of a compiler for a text, which is short if there is something to do ``meanwhile``."""
     import subprocess
 
     with start(command) as process:

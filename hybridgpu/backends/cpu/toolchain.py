@@ -116,7 +116,7 @@ class Toolchain:
 
     @property
     def libraries(self) -> tuple[str, ...]:
-        """What it links with where linking without is refused."""
+        """Libraries to link with where linking without is refused."""
         return _LIBRARIES if "-nostdlib" in self.flags else ()
 
     def start(self, numeric: str, units: int = MOST_WAITING) -> AbstractContextManager[Sequence[PrestartedCompiler]]:

@@ -72,7 +72,7 @@ class DirectCall(NamedTuple):
 
 
 class Layout:
-    """Where the arguments of a program's kernels stand.
+    """The places of a program's kernel arguments in its table.
 
     Attributes:
         calls: the steps, those left out that have nothing to do.
@@ -212,7 +212,7 @@ class Layout:
 
     @property
     def execution_mode(self) -> str:
-        """How calls run that are replayed, in words."""
+        """The way replayed calls run, in words."""
         chains = self.chains()
         if not chains:
             words = f"{self.kernels} launch{'' if self.kernels == 1 else 'es'} a call"
@@ -409,7 +409,7 @@ class Arenas:
         self._lock = Lock()
 
     def of(self, stream: Any) -> StreamArenas:
-        """Those of a stream, in the calling thread where the stream is one of each thread."""
+        """The tables of a stream, in the calling thread where the stream is one of each thread."""
         key = (stream.ptr, threading.get_ident() if stream.ptr == _PER_THREAD else 0)
         with self._lock:
             arenas = self._streams.get(key)

@@ -92,7 +92,7 @@ class CudaProgram:
 
     @property
     def execution_mode(self) -> str:
-        """How calls run, in words."""
+        """The way calls run, in words."""
         words = f"{self.layout.kernels} launch{'' if self.layout.kernels == 1 else 'es'} a call"
         if self.mode is Mode.GRAPH:
             words = f"{words} without a CUDA graph: {self.no_graph[0]}" if self.no_graph else self.layout.execution_mode
@@ -196,7 +196,7 @@ class CudaProgram:
             retry_after_oom(e, run_host_step, step, array, program, self._xp, None, prepared)
 
     def describe(self, step: LibraryStep) -> str:
-        """What computes a library step, '' if there was no choice."""
+        """The library that computes a step, in words; '' if there was no choice."""
         if id(step) in self._prepared:
             prepared = self._prepared[id(step)]
             return "" if prepared is None else prepared.note
@@ -211,7 +211,7 @@ class Bound:
         self._own = _Lanes()
 
     def lane(self) -> Lane:
-        """That of the calling thread and the current stream."""
+        """The lane of the calling thread and the current stream."""
         stream = self.program.driver.stream()
         lane = self._own.lanes.get(stream.ptr)
         if lane is None:
@@ -337,7 +337,7 @@ class CudaBackend:
 
     @property
     def target(self) -> Target:
-        """What programs are compiled for, now."""
+        """The target that programs are compiled for now."""
         rounding = tf32() if self._has_tf32 else False
         target = self._target if self._target.tf32 is rounding else replace(self._target, tf32=rounding)
         return target.without_passes(disabled_passes())

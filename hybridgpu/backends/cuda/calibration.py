@@ -429,7 +429,7 @@ def with_rounded(constants: Found) -> dict[str, Any]:
 
 
 class Step(NamedTuple):
-    """What a step came to: constants as measured, or why there are none; ``seconds`` that it took."""
+    """The outcome of a step: constants as measured, or why there are none; ``seconds`` that it took."""
 
     name: str
     found: Found

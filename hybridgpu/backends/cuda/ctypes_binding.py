@@ -125,7 +125,7 @@ class ForeignBinding:
 
 
 class FailureCache:
-    """What becomes of calls of one prepared function that did not succeed. One thread at a time uses it.
+    """The failures of one prepared function's calls. One thread at a time uses it.
 
     Args:
         operator: which met them.
@@ -186,12 +186,12 @@ class Opaque:
 
 
 class DeviceScope(Protocol):
-    """What a library needs of a device."""
+    """The functions of a device that a library needs."""
 
     xp: Any
 
     def address(self, array: Any) -> int:
-        """Where an array's data lies."""
+        """The address of an array's data."""
 
     def stream(self) -> int:
         """The current stream's handle."""

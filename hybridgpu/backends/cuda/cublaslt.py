@@ -117,7 +117,7 @@ def _wheel(cuda: int) -> list[str]:
 
 
 def candidates(cuda: int) -> list[str]:
-    """Where the library may be, the best place first."""
+    """Paths where the library may be, the best first."""
     return places([_name(cuda)], _wheel(cuda))
 
 

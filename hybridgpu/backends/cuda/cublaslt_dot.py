@@ -47,7 +47,7 @@ _TYPES = {
 
 
 class Matrices(NamedTuple):
-    """How an operand lies in memory, in elements.
+    """The layout of an operand in memory, in elements.
 
     Attributes:
         transposed: neighbours in memory are those along the second last axis.
@@ -61,7 +61,7 @@ class Matrices(NamedTuple):
 
 
 def matrices(shape: Sequence[int], strides: Sequence[int]) -> Matrices | None:
-    """How matrices with these strides (in elements) lie, None if cuBLASLt cannot take them so."""
+    """The layout of matrices with these strides (in elements), None if cuBLASLt cannot take them so."""
     rows, columns = shape[-2:]
     by_row, by_column = strides[-2:]
     count, step = 1, 0

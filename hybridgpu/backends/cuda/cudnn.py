@@ -33,7 +33,7 @@ _NO_MEMORY_8, _NO_MEMORY_9 = 2, 4004  # of the latter: no memory of the device; 
 
 
 class Performance(ctypes.Structure):
-    """What cuDNN expects of an algorithm: cudnnConvolutionFwdAlgoPerf_t, and alike for both gradients."""
+    """The performance that cuDNN expects of an algorithm: cudnnConvolutionFwdAlgoPerf_t, and alike for both gradients."""
 
     _fields_ = (
         ("algorithm", c_int),
@@ -154,7 +154,7 @@ def _all_names() -> list[str]:
 
 
 def candidates() -> list[str]:
-    """Where the library may be, the best place first."""
+    """Paths where the library may be, the best first."""
     return places(_all_names(), _wheel())
 
 

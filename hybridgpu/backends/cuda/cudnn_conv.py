@@ -329,7 +329,7 @@ class _Convolution:
 
     @property
     def at_once(self) -> list[_Candidate]:
-        """What computes all of it in one call."""
+        """The function that computes all of it in one call."""
         return self._candidates
 
     @property

@@ -64,7 +64,7 @@ class ConvLayout:
         return {"forward": self.y, "data": self.x, "filter": self.w}[self.kind]
 
     def strides(self, given: tuple[int, ...], samples: int) -> tuple[int, ...] | None:
-        """Those of a result that is a part of a larger array, for all its axes; None if cuDNN cannot write it there.
+        """Strides of a result that is a slice of a larger array, for all its axes; None if cuDNN cannot write it there.
 
         Args:
             given: of the primitive's result, in elements.

@@ -57,7 +57,7 @@ _INTEGERS = frozenset(c.name for c in constants_of(GpuConstants) if isinstance(c
 
 
 class Gpu(NamedTuple):
-    """What a table is looked up by; ``driver`` is the version of CUDA that the driver is for, such as 12090."""
+    """The key of a table; ``driver`` is the version of CUDA that the driver is for, such as 12090."""
 
     name: str
     multiprocessors: int
@@ -111,7 +111,7 @@ def _tables() -> list[Any]:
 
 
 def shipped(gpu: Gpu) -> Known:
-    """What the package's tables say of a GPU; nothing of most."""
+    """Constants of a GPU in the package's tables; none of most."""
     for entry in _tables():
         if gpu.name in entry["names"] and gpu.multiprocessors == entry["multiprocessors"]:
             constants = entry["constants"]
@@ -121,7 +121,7 @@ def shipped(gpu: Gpu) -> Known:
 
 
 def stored(gpu: Gpu, store: Store) -> Known:
-    """What was measured on such a GPU, of the user's cache folder. What is not as it was written counts as not there."""
+    """Constants measured on such a GPU, in the user's cache folder. What is not as it was written counts as not there."""
     data = store.kept(_FOLDER, gpu.file)
     if data is None:
         return NOTHING
@@ -136,7 +136,7 @@ def stored(gpu: Gpu, store: Store) -> Known:
 
 
 def known(gpu: Gpu, store: Store) -> Known:
-    """What is stored, and of the rest what ships."""
+    """Constants that are stored, and of the rest those that ship."""
     ours, theirs = shipped(gpu), stored(gpu, store)
     return Known({**ours.values, **theirs.values}, {**ours.sources, **theirs.sources})
 
@@ -154,5 +154,5 @@ def forget(gpu: Gpu, store: Store) -> bool:
 
 @lru_cache
 def digest(constants: GpuConstants) -> str:
-    """What tells records apart in keys."""
+    """A digest that tells records apart in keys."""
     return sha256(repr(constants).encode()).hexdigest()[:12]

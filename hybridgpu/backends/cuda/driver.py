@@ -52,7 +52,7 @@ class NotCapturedError(RuntimeError):
 
 
 class Memory(NamedTuple):
-    """What stands behind a pointer argument: how many bytes, and if the kernel writes them.
+    """The memory behind a pointer argument: how many bytes, and if the kernel writes them.
 
     ``part`` is how many it writes of them if others write the rest, as those of a join do; else 0.
     """
@@ -112,7 +112,7 @@ class KernelGraph(Protocol):
 
 
 class Driver(Protocol):
-    """What a CUDA program needs of a device. The device is the current one when a method is called.
+    """The functions of a device that a CUDA program needs. The device is the current one when a method is called.
 
     Attributes:
         arch: compute capability as in 'sm_90'.

@@ -43,7 +43,7 @@ def files(names: Sequence[str], folders: Sequence[str]) -> list[str]:
 
 
 def places(names: Sequence[str], folders: Sequence[str]) -> list[str]:
-    """What to load a library from, the best first.
+    """Paths to load a library from, the best first.
 
     NVIDIA's libraries find each other by name. One that is in the process would be mixed with parts of another copy,
     so it comes first; then wheels, which CuPy, too, prefers to what the system has.

@@ -124,7 +124,7 @@ def in_registers(source: str, log: str) -> str:
 
 
 def without_report(log: str) -> str:
-    """What NVRTC says besides what kernels need."""
+    """The messages of NVRTC without the report of what kernels need."""
     return _LINE.sub("", log).strip()
 
 
@@ -168,7 +168,7 @@ def _compile(source: str, arch: str, numeric: str) -> tuple[bytes, str]:
 
 
 def log_of(nvrtc: Any, program: Any) -> str:
-    """What NVRTC said about a program."""
+    """The log of NVRTC for a program."""
     return re.sub(r"\x00", "", nvrtc.getProgramLog(program))
 
 

@@ -16,7 +16,7 @@ __all__ = ["Backend", "BuildInfo", "Loaded", "Mode", "NotBuiltError", "this_thre
 
 
 class _ThreadOptions(threading.local):
-    """How a thread compiles.
+    """Options of a thread that compiles.
 
     Attributes:
         background: while another thread computes, to which compilers leave a processor where there are several.

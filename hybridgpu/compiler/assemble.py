@@ -131,7 +131,7 @@ def _joined_batches(graph: Graph, batches: Collection[int]) -> dict[Node, tuple[
 
 
 def _concat_slices(graph: Graph) -> Mapping[Node, BufferSlice]:
-    """Where parts of joins lie."""
+    """The slices of concat buffers."""
     if all(n.prim.name != "concat_buffer" for n in graph.nodes):  # as in most graphs
         return {}
     from .passes.concat.inplace_concat import concat_slices
@@ -204,7 +204,7 @@ class _ProgramBuilder:
         )
 
     def _number(self, kernel: Kernel, fields: TemplateFields, operators: list[tuple[str, str, str]]) -> int:
-        """That of the kernel's text, which several starts may share; ``fields`` are those of all kernels like it."""
+        """The number of the kernel's text, which several starts may share; ``fields`` are those of all kernels like it."""
         args, aliased = kernel.runtime_args, tuple(p.aliased for p in kernel.fields.pointers)
         key = id(fields), aliased, tuple(args.values), args.definitions
         cached = self._texts.get(key)

@@ -76,7 +76,7 @@ def kernel_kind(graph: Graph, device: str) -> KernelKind:
 
 
 def _seconds(node: Node, library: NumpyConstants, strided: bool = True) -> float:
-    """What the array library takes for a node; ``strided``: whether others than matrix products read a transposed one."""
+    """Seconds of the array library for a node; ``strided``: whether others than matrix products read a transposed one."""
     name, family, call = node.prim.name, node.prim.family, library.call_seconds
     size = max([node.size, *(i.size for i in node.inputs)])
     if family == "view":
@@ -121,7 +121,7 @@ def _has_few_rows(node: Node) -> bool:
 
 
 def _multiply_adds(node: Node) -> int:
-    """Of a convolution or a matrix product."""
+    """Multiplications and additions of a convolution or a matrix product."""
     if node.prim.family == "contract":
         return node.size * node.inputs[0].shape[-1]
     if node.prim.family != "conv":

@@ -237,7 +237,7 @@ def _storing(function: Callable[..., Any], node: Node, xp: Any, take: Take | Non
 
 
 def _copying(xp: Any, take: Take | None) -> Callable[[Any], Any]:
-    """What copies an array, into one that ``take`` gives if it is there."""
+    """A function that copies an array, into one that ``take`` gives if it is there."""
     if take is None:
         return partial(xp.array, order="C")
 
@@ -351,7 +351,7 @@ def _in_float32(node: Node, type: TensorType, hold: _Holding) -> tuple[Callable[
 
 
 def _constant(graph: Graph) -> set[Node]:
-    """What follows from constants alone: compilers compute it beforehand, and it is rounded then."""
+    """Nodes that follow from constants alone: compilers compute them beforehand, and they are rounded then."""
     constants: set[Node] = set()
     for node in graph.nodes:
         computed = node.prim.family == "elementwise" and bool(node.inputs) and constants.issuperset(node.inputs)

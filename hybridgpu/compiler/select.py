@@ -238,7 +238,7 @@ def _why_im2col(node: Node, shape: ConvShape | None) -> str:
 
 
 def _select_scatter(node: Node, target: Target) -> Selection:
-    """Where a kernel adds in the order of the updates, results do not differ from run to run."""
+    """The selection of a scatter: a kernel that adds in the order of the updates has the same results in every run."""
     adds = node.prim.name != "scatter_set"
     if adds and node.dtype.kind == "b":
         return Selection("library", "truth values are no sum")

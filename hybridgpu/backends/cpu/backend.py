@@ -209,7 +209,7 @@ def _make_room(program: CpuProgram) -> None:
 
 
 def _opener(program: Program) -> type[ctypes.CDLL]:
-    """What opens a program's library: its functions keep Python's lock or give it up."""
+    """The function that opens a program's library: its functions keep Python's lock or give it up."""
     return ctypes.PyDLL if program.bytes_moved < _KEEP_GIL_BELOW else ctypes.CDLL
 
 

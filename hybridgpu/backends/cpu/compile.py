@@ -206,7 +206,7 @@ def cpu_count() -> int:
 def _side_by_side(
     jobs: Sequence[Callable[[], subprocess.CompletedProcess[str]]],
 ) -> list[subprocess.CompletedProcess[str]]:
-    """What compilers say, as many at a time as there are processors; in the background one less."""
+    """The outputs of compilers, as many at a time as there are processors; in the background one less."""
     results: list[Any] = [None] * len(jobs)
     todo = iter(enumerate(jobs))
     failures: list[Exception] = []
@@ -240,7 +240,7 @@ def _side_by_side(
 
 
 def _from_start() -> list[str]:
-    """How a compiler is told to read what all units begin with, and the rest from its standard input."""
+    """The arguments by which a compiler reads what all units begin with, and the rest from its standard input."""
     return [f"-I{kernels_folder()}", "-x", "c++", str(kernels_folder() / "read_stdin.h")]
 
 

@@ -88,7 +88,7 @@ def start_many(count: int, command: list[str]) -> Iterator[Sequence[PrestartedCo
 
 @atexit.register
 def _end_all() -> None:
-    """Those of a thread that goes on compiling when the process ends."""
+    """The end of all compilers of a thread that goes on compiling when the process ends."""
     for compiler in list(_all):
         compiler.end()
 

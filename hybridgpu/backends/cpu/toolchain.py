@@ -224,7 +224,7 @@ def _find(candidates: tuple[tuple[str, ...], ...], store: Store) -> Toolchain | 
 
 
 def _which(command: str) -> str | None:
-    """As ``shutil.which``, which asks three times for each file that is not there."""
+    """A path as of ``shutil.which``, which asks three times for each file that is not there."""
     path = os.environ.get("PATH")
     if os.name != "posix" or path is None or os.path.dirname(command):
         return shutil.which(command)
@@ -245,7 +245,7 @@ def find_toolchain(store: Store) -> Toolchain | None:
 
 
 def _noted(entry: object) -> tuple[str, tuple[str, ...], bool, str] | None:
-    """What a cache entry says: the compiler's own file, flags, whether it waits, linker. None where it is no such entry."""
+    """The values of a cache entry: the compiler's own file, flags, whether it waits, linker. None where it is no such entry."""
     match entry:
         case [str() as real, list() as flags, bool() as waits, str() as linker]:
             if all(f in FLAGS for f in flags) and all(f in flags for f in _REQUIRED):

@@ -352,7 +352,7 @@ class ArgumentTable:
 
 
 def _starter(call: LibraryCall, table: Any) -> Callable[[int], bool]:
-    """What starts a library call with the addresses that stand in a table then."""
+    """The function that starts a library call with the addresses that stand in a table then."""
     assert call.address_call is not None
     places = [ctypes.c_void_p.from_buffer(table, _WORD * slot) for slot in call.slots]
     operands = len(call.step.inputs)

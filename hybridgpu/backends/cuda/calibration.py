@@ -96,7 +96,7 @@ def event_timer(driver: Driver, xp: Any) -> Timer:
 
 
 def _no_library(kind: str, size: int) -> None:
-    """Of a device whose library is not to be measured."""
+    """No time: of a device whose library is not to be measured."""
 
 
 @dataclass

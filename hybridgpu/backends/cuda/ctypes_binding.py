@@ -120,7 +120,7 @@ class ForeignBinding:
         return text.decode("utf-8", "replace") if text else f"status {status}"
 
     def _details(self) -> str:
-        """What else is known of this thread's last failure."""
+        """Details of this thread's last failure."""
         return ""
 
 

@@ -111,7 +111,7 @@ class Binding(ForeignBinding):
         self.cuda = int(self._library.cudnnGetCudartVersion()) // 1000
 
     def _details(self) -> str:
-        """What cuDNN 9 says of this thread's last failure."""
+        """The details that cuDNN 9 has of this thread's last failure."""
         last = getattr(self._library, "cudnnGetLastErrorString", None)
         if last is None:
             return ""

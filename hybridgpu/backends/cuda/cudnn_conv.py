@@ -48,7 +48,7 @@ _PLAIN = (cudnn.DEFAULT_MATH, cudnn.FMA_MATH)
 
 
 class _Arithmetic(NamedTuple):
-    """How an element type is computed.
+    """The arithmetic of an element type.
 
     Attributes:
         type, sums: cudnnDataType_t of elements and of sums.
@@ -228,13 +228,13 @@ class _Convolution:
         return self._description(candidates[0][0])
 
     def _description(self, algorithm: int) -> str:
-        """What computes it, if that is ``algorithm``."""
+        """The description of what computes it, if that is ``algorithm``."""
         kind, padded = _KINDS[self._layout.kind], ", padded first" if self._layout.copies else ""
         words = f"cuDNN {self._binding.version}: {kind.words}, {kind.algorithms[algorithm]}{padded}"
         return f"{words}{f', {TF32}' * (self._arithmetic is _TF32)}{', copied then' * self._copied}"
 
     def _supported(self) -> list[_Candidate]:
-        """What could be used, the fastest by cuDNN's estimate first."""
+        """Algorithms that could be used, the fastest by cuDNN's estimate first."""
         kind = _KINDS[self._layout.kind]
         results, num_results = (Performance * 16)(), ctypes.c_int()
         try:
@@ -347,7 +347,7 @@ class _Convolution:
         return bool(here < there + b.nbytes and there < here + a.nbytes)
 
     def _room(self, out: Any) -> Any:
-        """Where the result is computed: ``out``, or memory of its own from which it is copied."""
+        """The memory in which the result is computed: ``out``, or some of its own from which it is copied."""
         if self._copied or self._library.place.address(out) % _ALIGNMENT:
             return self._library.place.xp.empty(self._layout.result, out.dtype)
         return out

@@ -115,7 +115,7 @@ def _failed(library: str, success: str, words: str, name: str, status: int | Non
 
 
 def _no_memory(asked: int = 0, limit: int = 0) -> DeviceError:
-    """What MXNet says when a second try to get memory failed, with where the memory is.
+    """MXNet's message when a second try to get memory failed, with where the memory is.
 
     Args:
         asked: bytes, 0 where it is not known.

@@ -68,7 +68,7 @@ def _call(name: str, *arguments: Any) -> None:
 
 
 class _Captured:
-    """What the calls of one capture refer to.
+    """The objects that the calls of one capture refer to.
 
     Attributes:
         pool: where their memory comes from.

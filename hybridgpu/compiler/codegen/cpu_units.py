@@ -102,7 +102,7 @@ def cpu_source(program: Program) -> None:
 
 
 def _head(headers: Sequence[str], options: str) -> str:
-    """What a unit begins with."""
+    """The head of a unit."""
     head = UnitFields(headers=headers, options=options)
     return render(head.template, k=head)
 
@@ -114,7 +114,7 @@ def _library_unit(header: str, definitions: str) -> Unit:
 
 
 def _options(headers: set[str]) -> str:
-    """What GCC is told for a unit that includes these."""
+    """The options of GCC for a unit that includes these."""
     return _TILED_OPTIONS if any(h.startswith(_TILED_HEADERS) for h in headers) else _DEFAULT_OPTIONS
 
 
@@ -198,7 +198,7 @@ def _is_parameter(program: Program, b: Buffer) -> bool:
 
 
 def _argument(program: Program, buffer: int, none: int) -> Argument:
-    """What a call gives for a buffer; ``none``: the entry of what lies where its memory begins."""
+    """The argument of a call for a buffer; ``none``: the entry of what lies where its memory begins."""
     b = program.buffers[buffer]
     storage = from_short(b.dtype).storage
     if b.space == "arena":
@@ -216,7 +216,7 @@ def _name(b: Buffer) -> str:
 
 
 def _position(program: Program, b: Buffer) -> int:
-    """Where the pointer to an argument that may move, or to a result, is in an array of pointers."""
+    """The index, in an array of pointers, of an argument that may move, or of a result."""
     if b.space == "input":
         return b.index - bisect_left(program.pinned_inputs, b.index)
     return len(program.inputs) - len(program.pinned_inputs) + b.index

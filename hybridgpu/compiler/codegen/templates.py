@@ -59,7 +59,7 @@ class Templates:
 
 
 class _Loop:
-    """Where a loop stands."""
+    """The state of a loop."""
 
     __slots__ = ("index0", "length")
     index0: int
@@ -109,7 +109,7 @@ def _code(file: Path) -> CodeType:
 
 @lru_cache
 def _translator() -> bytes:
-    """What tells one translation from another: Python, Jinja, and the module beside this one."""
+    """The identity of a translation: Python, Jinja, and the module beside this one."""
     jinja = find_spec("jinja2")
     files = [
         Path(__file__).with_name("jinja_compiler.py"),

@@ -309,7 +309,7 @@ class Builder:
     def _node(
         self, prim: Primitive, inputs: Sequence[Node], params: dict[str, Any], known_type: TensorType | None
     ) -> Node:
-        """As :meth:`apply`; ``known_type``: the type that the primitive infers, if somebody knows it."""
+        """A node as of :meth:`apply`; ``known_type``: the type that the primitive infers, if somebody knows it."""
         items = tuple(params.items()) if len(params) < 2 else tuple(sorted(params.items()))
         key: tuple[Any, ...] = (prim, tuple([i.index for i in inputs]), items)
         # 0.0 == -0.0 and 1 == 1.0 and True == 1: the constant's text tells them apart

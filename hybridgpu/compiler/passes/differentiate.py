@@ -236,7 +236,7 @@ def _recomputable_from_arguments(output: Node) -> bool:
 def _reach(
     start: Node, following: Callable[[Node], Sequence[Node]], families: Collection[str] = ("elementwise", "view")
 ) -> set[Node]:
-    """What follows ``start`` through nodes of some families, and where that ends."""
+    """The nodes that follow ``start`` through some families, and where that ends."""
     return closure([start], lambda n: following(n) if n is start or n.prim.family in families else ())
 
 

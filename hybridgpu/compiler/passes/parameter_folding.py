@@ -77,7 +77,7 @@ def run(graph: Graph, ctx: PassContext) -> Graph:
 
 
 def _candidates(graph: Graph, constant: set[Node], ctx: PassContext) -> list[_FoldCandidate]:
-    """Where the rest of the graph reads something constant, operands before what is computed from them."""
+    """Constant nodes that the rest of the graph reads, operands before what is computed from them."""
     candidates: dict[Node, bool] = {}
     for node in graph.nodes:
         if node in constant or not any(i in constant for i in node.inputs):
@@ -103,7 +103,7 @@ def _candidates(graph: Graph, constant: set[Node], ctx: PassContext) -> list[_Fo
 
 @dataclass
 class _Cone:
-    """What computes a value: its operations, the bytes it reads, and whether it is more than one expression."""
+    """The computation of a value: its operations, the bytes it reads, and whether it is more than one expression."""
 
     operations: int = 0
     bytes_read: int = 0
@@ -111,7 +111,7 @@ class _Cone:
 
 
 def _cone(top: Node, hoisted: Collection[Node]) -> _Cone | None:
-    """What computes ``top`` from inputs and from what is kept already; None if that is too much to look at."""
+    """The computation of ``top`` from inputs and from what is kept already; None if that is too much to look at."""
     cone, seen, stack = _Cone(), {top}, [(top, top.size)]
     while stack:
         node, size = stack.pop()
@@ -184,7 +184,7 @@ def _partition(graph: Graph, hoisted: dict[Node, str]) -> Folding:
 
 
 def _label(top: Node, hoisted: Collection[Node]) -> str:
-    """What computes a value, for people: the last few primitives, and the operator that they are part of."""
+    """The computation of a value, for people: the last few primitives, and the operator that they are part of."""
     names: list[str] = []
     stack, seen = [top], {top}
     while stack and len(seen) < _MAX_LABEL_NODES:

@@ -31,7 +31,7 @@ _WIDE = 64  #: output positions from which a product a sample is wide enough for
 
 
 def _span(extent: int, step: int) -> int:
-    """What ``extent`` positions ``step`` apart cover."""
+    """The extent that ``extent`` positions ``step`` apart cover."""
     return (extent - 1) * step + 1 if extent else 0
 
 
@@ -111,7 +111,7 @@ def _evaluate_weights(xp: Any, inputs: Sequence[Any], params: Params, out: Tenso
 
 
 def _flipped(w: Any, groups: int) -> Any:
-    """As :func:`flip_weight`, of an array."""
+    """The same as :func:`flip_weight`, of an array."""
     o, c, *k = w.shape
     back: tuple[slice, ...] = (slice(None), slice(None), *[slice(None, None, -1)] * len(k))
     w = w[back].reshape((groups, o // groups, c, *k))

@@ -15,7 +15,7 @@ __all__ = ["ROWS"]
 
 
 def _displacements(params: Params) -> list[tuple[int, int]]:
-    """Of the second image along y and x, in the order of the result's channels."""
+    """Displacements of the second image along y and x, in the order of the result's channels."""
     radius = params["reach"] // params["step"]
     line = [k * params["step"] for k in range(-radius, radius + 1)]
     return [(y, x) for y in line for x in line]
@@ -89,7 +89,7 @@ def _infer_slope(types: Sequence[TensorType], params: Params) -> TensorType:
 
 
 def _evaluate_slope(xp: Any, inputs: Sequence[Any], params: Params, out: TensorType) -> Any:
-    """How the mean absolute differences change with one of the images."""
+    """The change of the mean absolute differences with one of the images."""
     change, one, two = (_padded(xp, x, params) for x in inputs)
     y = xp.zeros(out.shape, one.dtype)
     first = params["side"] == 0

@@ -36,7 +36,7 @@ _DERIVATIVES: WeakKeyDictionary[Graph, dict[Any, Any]] = WeakKeyDictionary()
 
 
 def _interpreter(body: Graph, xp: Any, wide: bool) -> Any:
-    """What runs a body on arrays of ``xp``."""
+    """The function that runs a body on arrays of ``xp``."""
     from ..reference import Interpreter
 
     interpreters = _INTERPRETERS.setdefault(body, {})
@@ -427,7 +427,7 @@ class _Reverse:
     # -- inputs of the step
 
     def _arguments(self, kept: tuple[int, ...], given: tuple[bool, ...]) -> Callable[[int], Node]:
-        """What the derivative of the body calls its argument ``k``, made on demand."""
+        """A function that gives argument ``k`` of the body's derivative, made on demand."""
         step, n, m = self.step, self.n, self.m
         count = len(self.types)
         heads = [k for k, flag in enumerate(given) if flag]

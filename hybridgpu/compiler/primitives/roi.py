@@ -136,7 +136,7 @@ def _mean_weights(start: Any, end: Any, count: int, extent: int) -> Any:
 
 
 def _mean_matrices(xp: Any, rois: Any, params: Params, h: int, w: int, dtype: Any) -> tuple[Any, Any, Any]:
-    """As ``_matrices``, for the means of whole elements."""
+    """Matrices as of ``_matrices``, for the means of whole elements."""
     host = _float(_on_host(xp, rois))
     corners = np.copysign(np.floor(np.abs(host[:, 1:]) + host.dtype.type(0.5)), host[:, 1:])  # halves away from zero
     corners[:, 2:] += 1

@@ -171,7 +171,7 @@ def _erf(x: Any) -> Any:
 
 
 def _erf_float32(x: Any) -> Any:
-    """Of float64 ``x`` as exactly as float32 has it (0.55 of its ulp): 1 - e^(-a p(a)), a = |x| up to 4."""
+    """The error function of float64 ``x`` as exactly as float32 has it (0.55 of its ulp): 1 - e^(-a p(a)), a = |x| up to 4."""
     a = np.minimum(np.absolute(x), 4.0)
     y = _polynomial(a * 0.5 - 1, _log_erfc())
     y *= a

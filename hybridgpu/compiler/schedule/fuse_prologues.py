@@ -164,7 +164,7 @@ def _refusal(
 
 @dataclass(frozen=True)
 class _PrologueCost:
-    """How often each element would be computed, None if that cannot be; and a reason against it."""
+    """The times that each element would be computed, None if that cannot be; and a reason against it."""
 
     times: float | None
     rule: str
@@ -172,7 +172,7 @@ class _PrologueCost:
 
 
 def _computing_seconds(members: list[Node], read: list[Node], size: int, target: Target, times: float = 1.0) -> float:
-    """What it takes to compute ``size`` elements, each of them several ``times``; later ones read from a cache."""
+    """Seconds to compute ``size`` elements, each of them several ``times``; later ones read from a cache."""
     arrays = [n for n in read if n.prim.name == "input" or n.prim.family != "leaf"]
     arithmetic = sum(n.prim.cost for n in members) + target.device.product_load_ops * max(0, len(arrays) - 1)
     nbytes = sum(min(nominal(n.type.nbytes), size * n.dtype.size) for n in arrays)
@@ -180,7 +180,7 @@ def _computing_seconds(members: list[Node], read: list[Node], size: int, target:
 
 
 def _prologue_cost(producer: Group, use: _Use, both: bool, target: Target) -> _PrologueCost:
-    """What it takes to compute an operand as it is loaded; ``both``: the other operand of the product is, too."""
+    """The cost of computing an operand as it is loaded; ``both``: the other operand of the product is, too."""
     product = use.reader.contraction
     assert product is not None
     if product.prim.name == "conv":

@@ -103,7 +103,7 @@ def _needed(program: ScalarProgram, test: Callable[[Condition], Condition], var:
 
 
 def _known_value(predicate: Scalar, test: Callable[[Condition], Condition], var: Var) -> bool | None:
-    """What a predicate is wherever ``test`` gives the conditions, if it is the same."""
+    """The value of a predicate wherever ``test`` gives the conditions, if it is the same."""
     if predicate.op != "predicate" or var not in predicate.vars:
         return None
     if any(indirect_positions(c.expr) for c in predicate.conditions):

@@ -75,7 +75,7 @@ def schedule_map(program: ScalarProgram, target: Target, members: list[Node]) ->
 
 
 def _chunk_multiple(program: ScalarProgram, outer: Var, tiles: Tiling | None) -> int:
-    """What chunks along the outermost variable are multiples of: whole vectors, blocks or tiles of what lies along it."""
+    """The number that chunks along the outermost variable are multiples of: whole vectors, blocks or tiles of what lies along it."""
     if any(s.scattered or not s.is_parallel(outer) for s in program.stores):
         return 0
     lies = outer is program.vars[-1] or (tiles is not None and outer in (tiles.across, tiles.along))

@@ -147,7 +147,7 @@ def dynamic_panel_columns(depth: int, itemsize: int) -> int:
 
 
 def _largest_fitting(counts: tuple[int, ...], line: int, most: int = _MAX_PANEL_BYTES) -> int:
-    """As many lines as fit a panel; of a dimension's length as many as of its nominal one, where there is room for them.
+    """The number of lines that fit a panel; of a dimension's length as many as of its nominal one, where there is room.
 
     Args:
         most: bytes that the fewest lines may take.

@@ -239,7 +239,7 @@ class PassPlan:
         return self.writer.names[s.args[0] if again else s]
 
     def _targets(self) -> list[tuple[list[Reduction], list[tuple[Scalar, Statement]]]]:
-        """What each pass is walked for: reductions by the phase of their operand, then full stores."""
+        """The targets of each pass: reductions by the phase of their operand, then full stores."""
         by_phase: dict[int, tuple[list[Reduction], list[tuple[Scalar, Statement]]]] = {}
         for r in self.program.reductions:
             by_phase.setdefault(self.phase[r.operand], ([], []))[0].append(r)
@@ -274,11 +274,11 @@ class PassPlan:
         return by_pass
 
     def _full_operands(self, wanted: list[Scalar]) -> set[Scalar]:
-        """What is computed for every element of a row to have ``wanted``."""
+        """The scalars of every element of a row that ``wanted`` need."""
         return closure(filter(self.is_full, wanted), lambda s: filter(self.is_full, operands_of(s)))
 
     def _after_order(self) -> list[Scalar]:
-        """What is computed behind the last row, in order."""
+        """The scalars behind the last row, in order."""
         stored = [s.value for s in self.program.stores if self.is_after_last_row(s)]
         needed = closure(stored, lambda s: () if s.op == "reduction" else operands_of(s))
         return [s for s in self.program.scalars if s in needed]

@@ -133,7 +133,7 @@ def schedule_rows(program: ScalarProgram, target: Target, members: list[Node]) -
 
 
 def _chunk_multiple(plan: PassPlan, rows: list[Var], columns: bool) -> int:
-    """What chunks of rows are multiples of: of rows that lie or are finished side by side, a tile."""
+    """The number that chunks of rows are multiples of: of rows that lie or are finished side by side, a tile."""
     if len(rows) > 1:
         return 1
     return TILE if columns or plan.full_reductions else 1

@@ -263,7 +263,7 @@ def dynamic_columns(program: ScalarProgram, lane: Var, outer: Var | None = None)
 
 
 def _condition_terms(program: ScalarProgram) -> set[tuple[tuple[object, int], ...]]:
-    """What conditions are on: where parts of joins and pads begin."""
+    """The terms of conditions: where operands of concats and pads begin."""
     return {c.expr.terms for s in program.scalars for c in s.conditions}
 
 

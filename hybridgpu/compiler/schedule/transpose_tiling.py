@@ -154,7 +154,7 @@ def _runs_follow(e: Expr | None, along: Var, run: Var) -> bool:
 
 
 def _cost(program: ScalarProgram, along: Var, tiles: Tiling | None, cached: bool) -> float:
-    """What memory costs an element of a walk along ``along``, in quarters of a byte."""
+    """The cost of memory for an element of a loop along ``along``, in quarters of a byte."""
     total = 0.0
     points = bucketed_points(program)
     for s in program.scalars:

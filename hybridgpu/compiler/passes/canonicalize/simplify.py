@@ -72,7 +72,7 @@ def _rewrite(b: Builder, node: Node, inputs: Sequence[Node]) -> Node:
 
 
 def _step(b: Builder, node: Node, inputs: Sequence[Node]) -> Node | None:
-    """What the first rule that applies makes of a node."""
+    """The result of the first rule that applies to a node."""
     folded = _fold(b, node, inputs)
     if folded is not None:
         return folded
@@ -276,7 +276,7 @@ def _copy(b: Builder, node: Node, inputs: Sequence[Node]) -> Node | None:
 
 @rule("reshape", "broadcast", "transpose", "slice", "reverse")
 def _behind_narrow(b: Builder, node: Node, inputs: Sequence[Node]) -> Node | None:
-    """What narrows comes last, so that other rules see views of what it narrows."""
+    """The rule that narrowing comes last, so that other rules see views of what it narrows."""
     x = inputs[0]
     if x.prim.name != "round_to":
         return None

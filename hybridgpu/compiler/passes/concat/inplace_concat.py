@@ -366,7 +366,7 @@ def _is_sole_use(stored: Node, whole: Node, k: int, uses: dict[Node, list[Node]]
 
 
 def _operand_slice(b: Builder, new: dict[Node, Node], join: _Candidate, first: int, last: int) -> Node:
-    """What is stored of the operands ``first`` … ``last - 1``."""
+    """The slice that is stored of the operands ``first`` … ``last - 1``."""
     whole, axis = join.concat, join.axis
     ends = _operand_offsets(whole)
     low = tuple(ends[first] if k == axis else 0 for k in range(whole.ndim))
@@ -432,7 +432,7 @@ def _group_of(part: Node, plan: FusionPlan) -> Group | None:
 
 
 def _seconds(graph: Graph, plan: FusionPlan, target: Target) -> float:
-    """What memory and starting kernels take."""
+    """Seconds of memory traffic and launches."""
     readers, outputs = plan.readers(), set(graph.outputs)
     moved = starts = 0
     for group in plan.groups:

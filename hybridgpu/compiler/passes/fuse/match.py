@@ -196,7 +196,7 @@ def _reads_windows(node: Node) -> bool:
 
 
 def _read_elsewhere(a: Group, b: Group, match: Match, across_levels: bool, columns: bool) -> Node | None:
-    """What ``b`` reads and ``a`` computes, but a kernel of both does not have where it is read; None without any.
+    """A value that ``b`` reads and ``a`` computes, but a kernel of both does not have where it is read; None without any.
 
     Column sums, and rows beside rows, may recompute what no reduction comes before at a place of their own.
     """

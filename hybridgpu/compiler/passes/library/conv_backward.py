@@ -61,7 +61,7 @@ def _data_gradient(b: Builder, conv: Node, new: dict[Node, Node]) -> Node:
 
 
 def _unflipped(b: Builder, w: Node, groups: int) -> Node:
-    """What the weight ``w`` is ``flipped`` of, step by step, so that the views cancel each other."""
+    """The node that the weight ``w`` is ``flipped`` of, step by step, so that the views cancel each other."""
     if groups == 1:
         return flip_weight(b, w, groups)
     c, o, *k = w.shape

@@ -116,7 +116,7 @@ def _peak_bytes(
 
 
 def _library_transitions(steps: Sequence[StepBuffers]) -> int:
-    """How often kernels follow a library call: where machine code is entered, or a CUDA graph begins."""
+    """The number of times kernels follow a library call: where machine code is entered, or a CUDA graph begins."""
     return sum(a.library and not b.library for a, b in pairwise(steps))
 
 

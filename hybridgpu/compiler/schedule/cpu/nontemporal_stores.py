@@ -193,7 +193,7 @@ class _LoopRewriter:
 
 
 def _innermost_programs(loops: Sequence[Loop]) -> list[ScalarProgram]:
-    """What the innermost loops compute; nothing if that of some is not known."""
+    """The programs of the innermost loops; none if that of some is not known."""
     programs: list[ScalarProgram] = []
     for loop in loops:
         inner = _innermost_programs(loop.inner) if loop.inner else [loop.program] if loop.program else []

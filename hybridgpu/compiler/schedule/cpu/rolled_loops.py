@@ -98,7 +98,7 @@ def alike_parts(parts: Sequence[LoopPart], var: Var) -> list[list[LoopPart]]:
 
 
 def _form(part: LoopPart, var: Var) -> Any:
-    """What parts that are alike have in common: all but which arrays are loaded, and where the walk along them begins."""
+    """The form that alike parts share: all but which arrays are loaded, and where the loop along them begins."""
     program, v = part
     if v is None:
         return part

@@ -203,12 +203,12 @@ def rows_fields(
 
 
 def _full_reduction_states(plan: PassPlan, lanes: int) -> list[tuple[Accumulator, str]]:
-    """What is reduced over all rows, and the type of so many states of it side by side."""
+    """The reductions over all rows, and the type of so many states of each side by side."""
     return [(t, f"hg::Lanes<hg::{t.combine}<{t.type}>, {t.type}, {lanes}>") for t in plan.full_reductions]
 
 
 def _group_size(program: ScalarProgram, plan: PassPlan, length: Var | None) -> int:
-    """How many rows are walked together, 0 for one after the other.
+    """The number of rows that share a pass, 0 for one after the other.
 
     Every walk but the first needs a row's reduced values, which come out of a chain of dependent instructions that
     takes as long as some hundred elements.
@@ -412,7 +412,7 @@ def transpose_short_rows(program: ScalarProgram, rows: list[Var], writer: CWrite
 
 
 def _row_start(program: ScalarProgram, offset: Expr, row: Var, width: int) -> Expr | None:
-    """What is left of the offset at the first element of the first row; None if rows do not follow each other."""
+    """The offset at the first element of the first row; None if rows do not follow each other."""
     step = width
     e = offset + of_var(row) * -width
     for v in program.reduced:

@@ -46,7 +46,7 @@ def schedule_column_sums(
 
 
 def _row_program(program: ScalarProgram, stores: list[Store]) -> ScalarProgram:
-    """What the first kernel computes."""
+    """The program of the first kernel."""
     needed = closure([*(s.value for s in stores), *(r.result for r in program.column_sums)], operands_of)
     return replace(
         program,
@@ -57,7 +57,7 @@ def _row_program(program: ScalarProgram, stores: list[Store]) -> ScalarProgram:
 
 
 def _combine_program(program: ScalarProgram, stores: list[Store], parts: Sequence[Node]) -> ScalarProgram:
-    """What the second kernel computes of the ``parts`` of each sum, arrays of (part, element of a row)."""
+    """The program of the second kernel, of the ``parts`` of each sum, arrays of (part, element of a row)."""
     columns = program.reduced
     each = linearize([of_var(v) for v in columns], [v.extent for v in columns])
     part = Var("part", parts[0].shape[0])

@@ -315,7 +315,7 @@ class _TilePlan:
 
 
 def _plan_tile(program: ScalarProgram, free: int) -> _TilePlan | None:
-    """How ``program`` runs in tiles that take no more than ``free`` bytes, if it is worth it."""
+    """The plan of ``program`` in tiles that take no more than ``free`` bytes, if it is worth it."""
     tiles = choose_tiling(program)
     if tiles is None or tiles.across.extent * tiles.along.extent < _MIN_TILE_POINTS:
         return None

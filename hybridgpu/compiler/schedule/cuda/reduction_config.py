@@ -260,7 +260,7 @@ def _column_configs(
 
 
 def _summation_order(across: int, down: int, cluster: int) -> tuple[int, int, int]:
-    """What decides in which order a row is added up: threads, blocks, and lanes of a warp that share it."""
+    """The order in which a row is added up: threads, blocks, and lanes of a warp that share it."""
     return down, cluster, _lanes(across, down)
 
 
@@ -574,7 +574,7 @@ def _allocate(
 
 
 def _register_demand(work: Workload, words: int, steps: int, at_once: int, columns: bool) -> RegisterDemand:
-    """What a thread holds that keeps so many 4-byte words of each element and takes so many of its steps ``at_once``."""
+    """The registers of a thread that keeps so many 4-byte words of each element and takes so many of its steps ``at_once``."""
     items, rows = steps * work.vector, work.vector if columns else 1
     loading = -(-work.vector * work.loaded // 4) * (min(at_once, _MAX_UNROLLED_STEPS) - 1)
     return RegisterDemand(
@@ -599,5 +599,5 @@ def _resident_blocks(target: Target, threads: int, demand: RegisterDemand, share
 
 
 def _code_size_factor(words: int, items: int) -> float:
-    """What long texts cost: loops over registers are taken apart."""
+    """The cost of long texts: loops over registers are unrolled."""
     return 1 + 0.004 * items if words else 1.0

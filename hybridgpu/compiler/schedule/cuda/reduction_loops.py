@@ -191,7 +191,7 @@ class ReductionLoops:
     def _step_head(
         self, first: str, position: str, partial: bool, places: list[Statement], used: frozenset[str]
     ) -> list[str]:
-        """Where a step is: the variable of its first element, what skips steps beyond the row, and what follows from it."""
+        """The head of a step: the variable of its first element, what skips steps beyond the row, and what follows from it."""
         index = [s for s in places if s.name in used]
         named = [f"const Index {first} = {position};"] if partial or index or first in used else []
         beyond = [f"if ({first} >= {self._end}) continue;"] if partial else []
@@ -249,7 +249,7 @@ class ReductionLoops:
 
     @property
     def _places(self) -> dict[Scalar, str]:
-        """Where a thread's part of every kept value begins: 'registers' or a pointer into shared memory."""
+        """The place of a thread's part of every kept value: 'registers' or a pointer into shared memory."""
         return {s: p if isinstance(p, str) else f"m_{self.plan.cache[s]}" for s, p in self.form.storage.items()}
 
     @property
@@ -282,7 +282,7 @@ class ReductionLoops:
 
 
 def _before(body: SpanBody, vector: int, inside: str = "") -> list[str]:
-    """What reads spans of so many elements, and declares those that are written.
+    """The lines that read spans of so many elements, and declare those that are written.
 
     Args:
         inside: C text of the first element of a span and of how many a row has, where rows begin anywhere.
@@ -298,7 +298,7 @@ def _before(body: SpanBody, vector: int, inside: str = "") -> list[str]:
 
 
 def _after(body: SpanBody, vector: int, inside: str = "", guard: str = "") -> list[str]:
-    """What divides and writes spans; ``guard``: the condition of the latter."""
+    """The lines that divide and write spans; ``guard``: the condition of the latter."""
     lines = [f"hg::write({p.address}, {p.name});" for p in body.cache_writes]
     for d in body.divisions:
         lines.append(f"hg::divide({d.span}, {d.divisor}, {d.reciprocal});")

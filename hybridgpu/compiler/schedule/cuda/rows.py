@@ -196,7 +196,7 @@ def _depends_on_length(form: LaunchConfig) -> bool:
 
 
 def _contiguous_rows(program: ScalarProgram, rows: list[Var], same_order: bool) -> int:
-    """How many rows follow each other in memory; any number of them if that is a batch, which may not decide."""
+    """The number of rows that follow each other in memory; any number of them if that is a batch, which may not decide."""
     batch = len(rows) == 1 and all(r.node.inputs[0].shape[0] > 1 for r in program.reductions)
     return _MANY_ROWS if batch and same_order else rows[-1].extent
 

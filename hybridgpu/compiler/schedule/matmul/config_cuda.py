@@ -218,7 +218,7 @@ def choose_config(target: Target, dot: DotShape) -> MatmulConfig:
 
 
 def _representative_lengths(longest: int) -> list[int]:
-    """What stands for sums of up to so many terms: a power of four each."""
+    """Lengths that stand for sums of up to so many terms: a power of four each."""
     return [_MIN_LENGTH << 2 * k for k in range((longest // _MIN_LENGTH).bit_length() // 2 + 1)]
 
 
@@ -308,7 +308,7 @@ def _seconds(
     cached: float = 0,
     used: float = 1,
 ) -> float:
-    """What a kernel takes; see :func:`.cost.gpu_kernel_seconds`."""
+    """Seconds of a kernel; see :func:`.cost.gpu_kernel_seconds`."""
     return gpu_kernel_seconds(
         target,
         nbytes=dot.nbytes,

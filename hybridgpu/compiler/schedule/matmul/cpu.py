@@ -135,7 +135,7 @@ def _epilogue_cost(p: Product) -> int:
 
 
 def _library(p: Product, functions: str, header: str = "matmul_cpu.h") -> tuple[str, ...]:
-    """As :attr:`Kernel.library`, the ``functions`` of a header for the type of a product."""
+    """The value of :attr:`Kernel.library`: the ``functions`` of a header for the type of a product."""
     return header, f"{functions}(template, {p.element[0]})"
 
 

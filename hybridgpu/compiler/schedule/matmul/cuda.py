@@ -100,7 +100,7 @@ def cuda_kernel(p: Product, target: Target) -> Kernel:
 
 
 def _stageable_columns(p: Product, form: MatmulConfig) -> StageableColumns | None:
-    """What a block reads of the right operand, if that lies in one piece."""
+    """The columns of the right operand that a block reads, if they lie in one piece."""
     right, depth = p.operands[1], p.k.extent
     node = next(n for n, name in p.writer.pointers.items() if name == right.pointer)
     line = depth * node.dtype.size

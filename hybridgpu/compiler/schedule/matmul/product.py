@@ -167,14 +167,14 @@ def epilogue_statements(p: Product) -> list[Statement]:
 
 
 def _constant_value(operand: Node) -> Any:
-    """What every element of ``operand`` is, a view of what is computed; None if they differ."""
+    """The value of every element of ``operand``, a view of what is computed; None if they differ."""
     node = strip_views(operand)
     filled = node.inputs[0] if node.prim.name == "copy" else node
     return filled.params["value"] if filled.prim.name == "full" else None
 
 
 def _prologue_note(dot: Node, prologues: Mapping[int, Group]) -> str:
-    """Which operands are computed as they are loaded, in words; of the product's own operator the primitives."""
+    """The operands that are computed as they are loaded, in words; of the product's own operator the primitives."""
     own = label(dot)
     names: dict[str, None] = {}
     for k in sorted(prologues):

@@ -278,7 +278,7 @@ def _with_loops(scheduled: Scheduled, target: Target, body: Body) -> tuple[Sched
 
 
 def _estimate(loop: Kernel, target: Target) -> Estimate:
-    """What one kernel would save against starting a loop's kernels one by one, which no CUDA graph does."""
+    """Seconds that one kernel would save against starting a loop's kernels one by one, which no CUDA graph does."""
     assert loop.loop is not None
     length, kernels = loop.loop.length, loop.loop.kernels
     estimate = compare(_in_phases([loop]), length * len(kernels), replace(target, replayed=False))
@@ -325,7 +325,7 @@ def _why_no_member(kernel: Kernel, target: Target) -> str:
 
 
 def _why_no_steps(scheduled: Scheduled, target: Target, of_loops: dict[Node, str]) -> list[str]:
-    """What is no step of a kernel, if there are several that could be some: how many of what, and why.
+    """Notes on kernels that are no steps, if there are several that could be: how many of what, and why.
 
     Args:
         of_loops: loops that are none, and why.

@@ -36,18 +36,18 @@ def in_place_pairs(program: ScalarProgram, also_read: Collection[Node] = ()) -> 
 
 
 def in_place_pairs_reduction(program: ScalarProgram, plan: PassPlan) -> list[Pair]:
-    """The pairs of a kernel that walks rows: a result is written in no walk before the last that reads the operand."""
+    """The pairs of a kernel of passes over rows: a result is written in no pass before the last that reads the operand."""
     read: dict[Node, int] = {}
     written: dict[int, int] = {}
-    walked: set[object] = set()
-    for at, walk in enumerate(plan.passes):
-        for s in (*walk.row_scalars, *walk.scalars):
-            if s.op == "load" and s.node is not None and not (s in plan.cache and s in walked):
+    earlier: set[object] = set()
+    for at, row_pass in enumerate(plan.passes):
+        for s in (*row_pass.row_scalars, *row_pass.scalars):
+            if s.op == "load" and s.node is not None and not (s in plan.cache and s in earlier):
                 read[s.node] = at
-        walked.update(walk.scalars)
-        cached_names = {s.name for s in walk.cache_writes}  # values that wait where results will lie
+        earlier.update(row_pass.scalars)
+        cached_names = {s.name for s in row_pass.cache_writes}  # values that wait where results will lie
         for k, store in enumerate(program.stores):
-            if k in walk.targets or plan.writer.store_address(k, store) in cached_names:
+            if k in row_pass.targets or plan.writer.store_address(k, store) in cached_names:
                 written.setdefault(k, at)
     return [
         (node, program.stores[k].node)

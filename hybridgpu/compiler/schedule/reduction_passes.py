@@ -4,7 +4,7 @@
 The reduced variables are walked once per *pass*; a reduction of something that needs an earlier
 reduction waits for the next pass. Scalars that depend on no reduced variable belong to the row and
 are computed once between passes. What a later pass needs again is recomputed where that is cheap
-and cached on chip where it is not, or where the last walk's result is going to lie.
+and cached on chip where it is not, or where the last pass's result is going to lie.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .scalar import Reduction, Scalar, ScalarProgram, Store, operands_of
 
 __all__ = ["Accumulator", "Pass", "PassPlan"]
 
-_UNROLLED_ROW = 128  #: CPU: elements of a row up to which its walks are two blocks of lanes
+_UNROLLED_ROW = 128  #: CPU: elements of a row up to which its passes are two blocks of lanes
 _MIN_CACHED_COST = 6  #: scalar operations that are cheaper to repeat than to keep
 
 
@@ -37,7 +37,7 @@ class Accumulator:
         position, step: for argmax and argmin, the element's position and how far apart neighbours
             along the last reduced axis are; else empty and 0.
         origin: the position of element ``at`` of the last reduced axis; else empty.
-        first: the position of the first element that a walk reaches.
+        first: the position of the first element that a pass reaches.
         increasing: True if positions only grow on the way.
         variables: loop variables in the position.
     """
@@ -66,14 +66,14 @@ class Accumulator:
 
 @dataclass
 class Pass:
-    """One walk over the reduced variables, and the row's own statements before it.
+    """One pass over the reduced variables, and the row's own statements before it.
 
     Attributes:
         row, each: statements of the row, and of every element.
         cache_writes: stores to the row's cache.
         stores: full-size stores.
-        accumulators: reductions that end with the walk.
-        sums: those over all rows that take in elements of the walk.
+        accumulators: reductions that end with the pass.
+        sums: those over all rows that take in elements of the pass.
         cost: scalar operations of an element.
         lanes: CPU: accumulator -> (type of its states side by side, the variable that elements go to).
         separate_blocks: CPU: blocks of lanes stay apart (columns form).
@@ -117,16 +117,16 @@ class PassPlan:
     """Distributes the scalars of a program over passes.
 
     Attributes:
-        passes: the walks, and at the end one more whose row statements follow the last walk.
+        passes: the passes, and at the end one more whose row statements follow the last pass.
         row_stores: stores of one value a row.
-        cache, cache_text: the cache of a scalar that later walks need again, and the store to its element.
+        cache, cache_text: the cache of a scalar that later passes need again, and the store to its element.
         cache_buffers: (type, name) of the caches that have memory of their own.
         row_values: (type, name) of row values that outlive the block that computes them.
         column_sums, full_reductions: all sums and totals over all rows, and …
         after, after_stores: … statements and stores behind the last row, of every element of one where there are sums.
 
     ``not_cached`` are scalars that must be computed again rather than kept; some are kept where the
-    last walk's results will lie, if these follow each other along ``result_axis``.
+    last pass's results will lie, if these follow each other along ``result_axis``.
     """
 
     def __init__(
@@ -195,13 +195,13 @@ class PassPlan:
         computed: set[Scalar] = set()
         first: dict[Scalar, Pass] = {}
         rows: list[list[Scalar]] = []
-        walks: list[list[Scalar]] = []
+        pass_scalars: list[list[Scalar]] = []
         emitted: set[Scalar] = set()
         for k, (reductions, stores) in enumerate([*targets, ([], [])]):
-            walk = Pass()
+            row_pass = Pass()
             rows.append(self._row_scalars(k if k < len(targets) else 1 << 30, emitted))
-            walk.row_scalars = rows[-1]
-            walk.row = [st for s in rows[-1] if (st := self.writer.statement(s))]
+            row_pass.row_scalars = rows[-1]
+            row_pass.row = [st for s in rows[-1] if (st := self.writer.statement(s))]
             taken = [r.operand for r in (*reductions, *sums.get(k, ()))]
             order = self._pass_order(taken + [s for s, _ in stores], computed)
             for s in order:
@@ -212,25 +212,25 @@ class PassPlan:
                     )
                 else:
                     statement = self.writer.statement(s)
-                    first.setdefault(s, walk)
-                    walk.cost += s.node.prim.cost if s.op == "compute" and s.node is not None else 0
+                    first.setdefault(s, row_pass)
+                    row_pass.cost += s.node.prim.cost if s.op == "compute" and s.node is not None else 0
                 if statement:
-                    walk.each.append(statement)
-            walk.accumulators = [self._accumulator(r) for r in reductions]
-            walk.sums = [self.column_sums[self.program.column_sums.index(r)] for r in sums.get(k, ())]
-            walk.stores = [replace(text, text=self._store_operand(s)) for s, text in stores]
-            walk.scalars, walk.reductions = order, reductions
-            walk.targets = [
+                    row_pass.each.append(statement)
+            row_pass.accumulators = [self._accumulator(r) for r in reductions]
+            row_pass.sums = [self.column_sums[self.program.column_sums.index(r)] for r in sums.get(k, ())]
+            row_pass.stores = [replace(text, text=self._store_operand(s)) for s, text in stores]
+            row_pass.scalars, row_pass.reductions = order, reductions
+            row_pass.targets = [
                 n
                 for n, store in enumerate(self.program.stores)
                 if self.is_full_store(store) and self.phase[store.value] == k
             ]
-            walks.append(order + taken + [s for s, _ in stores])
+            pass_scalars.append(order + taken + [s for s, _ in stores])
             computed.update(order)
-            self.passes.append(walk)
+            self.passes.append(row_pass)
         for s, home in self.cache_text.items():
             first[s].cache_writes.append(home)
-        self._connect_row_values(rows, walks)
+        self._connect_row_values(rows, pass_scalars)
 
     def _store_operand(self, s: Scalar) -> str:
         """The name of what a store of ``s`` takes: it rounds to half precision itself."""
@@ -252,11 +252,11 @@ class PassPlan:
     def _column_sums_by_pass(
         self, targets: list[tuple[list[Reduction], list[tuple[Scalar, Statement]]]]
     ) -> dict[int, list[Reduction]]:
-        """The sums over all rows by the walk that takes them in.
+        """The sums over all rows by the pass that takes them in.
 
-        Where the states of a row's own reductions fill the registers, that is not the first walk that has the elements,
-        but the last one, if it stores results; unless it had to compute again what an earlier one has. (The walks of short
-        rows are written out by compilers: there it is slower. On CUDA the sums have registers in all walks: nothing more
+        Where the states of a row's own reductions fill the registers, that is not the first pass that has the elements,
+        but the last one, if it stores results; unless it had to compute again what an earlier one has. (The passes of short
+        rows are written out by compilers: there it is slower. On CUDA the sums have registers in all passes: nothing more
         is kept for a later one.)
         """
         last = len(targets) - 1
@@ -284,7 +284,7 @@ class PassPlan:
         return [s for s in self.program.scalars if s in needed]
 
     def _result_slots(self, last: int) -> list[tuple[str, Statement]]:
-        """(type, store) of elements that only the last walk writes."""
+        """(type, store) of elements that only the last pass writes."""
         if self.result_axis is None:
             return []
         points = prod(v.extent for v in self.program.vars)
@@ -296,7 +296,7 @@ class PassPlan:
         ]
 
     def _allocate_cache(self, s: Scalar) -> bool:
-        """Find a place for ``s`` until a later walk; False if there is none."""
+        """Find a place for ``s`` until a later pass; False if there is none."""
         if s in self.cache:
             return True
         name = f"k{len(self.cache)}"
@@ -372,7 +372,7 @@ class PassPlan:
             increasing=_is_increasing(r.position, self.program.reduced),
         )
 
-    def _connect_row_values(self, rows: list[list[Scalar]], walks: list[list[Scalar]]) -> None:
+    def _connect_row_values(self, rows: list[list[Scalar]], pass_scalars: list[list[Scalar]]) -> None:
         """Note which row values cross from one block to another (those forms need them whose rows are walked together)."""
 
         def entry(s: Scalar) -> tuple[str, str]:
@@ -387,16 +387,16 @@ class PassPlan:
         crossing: dict[Scalar, None] = {}
         stored = [s.value for s in self.program.stores if not self.is_full_store(s)]
         stored = [s for s in stored if s not in self.after_last_row] + [r.operand for r in self.program.full_reductions]
-        for k, walk in enumerate(self.passes):
-            own = {s for s in rows[k] if s.op != "reduction"}  # results come from the walk before
+        for k, row_pass in enumerate(self.passes):
+            own = {s for s in rows[k] if s.op != "reduction"}  # results come from the pass before
             last = k == len(self.passes) - 1
             incoming = [s for s in row_operands([*rows[k], *(stored if last else [])]) if s not in own]
-            walk.row_live_in = [entry(s) for s in incoming]
-            used = row_operands(walks[k])
-            walk.live_in = [entry(s) for s in used]
+            row_pass.row_live_in = [entry(s) for s in incoming]
+            used = row_operands(pass_scalars[k])
+            row_pass.live_in = [entry(s) for s in used]
             crossing.update(dict.fromkeys([*incoming, *used]))
-        for k, walk in enumerate(self.passes):
-            walk.row_live_out = [entry(s) for s in rows[k] if s in crossing and s.op != "reduction"]
+        for k, row_pass in enumerate(self.passes):
+            row_pass.row_live_out = [entry(s) for s in rows[k] if s in crossing and s.op != "reduction"]
         self.row_values = [entry(s) for s in crossing]
 
 

@@ -88,7 +88,7 @@ def cache_index(
 
 
 def uses_private_buffer(program: ScalarProgram) -> bool:
-    """Whether what later walks need is better kept in a buffer than where the last walk's results will lie.
+    """Whether what later passes need is better kept in a buffer than where the last pass's results will lie.
 
     A store there would wait for its line. Longer rows would throw each other out of the first-level cache.
     """
@@ -128,7 +128,7 @@ def rows_fields(
     Args:
         dynamic: the outermost variable that is reduced, if its extent is an argument.
         length: the variable of rows whose length is dynamic.
-        private: what later walks need is in a buffer of its own, see :func:`uses_private_buffer`.
+        private: what later passes need is in a buffer of its own, see :func:`uses_private_buffer`.
     """
     last = program.reduced[-1]
     alone = dynamic is last
@@ -210,7 +210,7 @@ def _full_reduction_states(plan: PassPlan, lanes: int) -> list[tuple[Accumulator
 def _group_size(program: ScalarProgram, plan: PassPlan, length: Var | None) -> int:
     """The number of rows that share a pass, 0 for one after the other.
 
-    Every walk but the first needs a row's reduced values, which come out of a chain of dependent instructions that
+    Every pass but the first needs a row's reduced values, which come out of a chain of dependent instructions that
     takes as long as some hundred elements.
     """
     wide = length is not None and not uses_private_buffer(program)
@@ -369,7 +369,7 @@ def transpose_short_rows(program: ScalarProgram, rows: list[Var], writer: CWrite
     element = f"[{cache_index(program, TILE)}]"
     for s in loads:
         assert s.offset is not None and s.node is not None
-        if not s.offset.affine:  # walks of a tile compute rows that are not there, too: positions would be anything
+        if not s.offset.affine:  # passes of a tile compute rows that are not there, too: positions would be anything
             return None
         if s.offset.coefficient(row) in (0, 1):
             continue
@@ -428,9 +428,9 @@ def _lane_count(extent: int) -> int:
     return next((n for n in range(_MAX_LANES, 31, -_VECTOR) if extent % n == 0), _LANES)
 
 
-def _row_lane_count(row: Var, walks: int, runtime: bool) -> int:
+def _row_lane_count(row: Var, passes: int, runtime: bool) -> int:
     """Rows side by side; two sizes, so that texts depend little on an extent that is an argument."""
-    size = _COLUMNS if walks == 1 else _COLUMNS // 2
+    size = _COLUMNS if passes == 1 else _COLUMNS // 2
     size = size if nominal(row.extent) > _LANES else _LANES
     return size if runtime else min(size, row.extent)
 
@@ -455,11 +455,11 @@ def _lane_type(a: Accumulator, size: int, total: int) -> str:
 def _add_prefetches(
     program: ScalarProgram, rows: list[Var], plan: PassPlan, dynamic: Var | None, group: int, length: Var | None
 ) -> None:
-    """Let the walk that computes most fetch what comes next; a single walk is served well by the hardware."""
-    walks = plan.passes[:-1]
-    if len(walks) < 2:
+    """Let the pass that computes most fetch what comes next; a single pass is served well by the hardware."""
+    passes = plan.passes[:-1]
+    if len(passes) < 2:
         return
-    busiest = max(walks, key=lambda w: (w.cost, walks.index(w)))
+    busiest = max(passes, key=lambda w: (w.cost, passes.index(w)))
     row, last = rows[-1], program.reduced[-1]
     at = of_var(Var("at", last.extent))
     for s in program.scalars:
@@ -483,9 +483,9 @@ def _add_prefetches(
 def _nontemporal_condition(
     program: ScalarProgram, rows: list[Var], plan: PassPlan, dynamic: Var | None, length: Var | None, size: int
 ) -> str:
-    """Let walks store blocks of ``size`` elements past the caches where they may: C text of when they do, or ''.
+    """Let passes store blocks of ``size`` elements past the caches where they may: C text of when they do, or ''.
 
-    Rows whose ``length`` is dynamic begin anywhere: a walk that adds up nothing takes blocks from a row's first line on.
+    Rows whose ``length`` is dynamic begin anywhere: a pass that adds up nothing takes blocks from a row's first line on.
     """
     last, first, writer = program.reduced[-1], rows[0], plan.writer
     if dynamic is last or (last.extent % size and not length) or (length and not uses_private_buffer(program)):

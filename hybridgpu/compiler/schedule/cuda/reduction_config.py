@@ -69,7 +69,7 @@ _FULL_PRESSURE = 3 / 8  #: … and single elements from here on in a block that 
 
 @dataclass(frozen=True)
 class LiveValue:
-    """A value that later walks need again: bytes of one, the walk that computes it and the last that needs it."""
+    """A value that later passes need again: bytes of one, the pass that computes it and the last that needs it."""
 
     scalar: Scalar
     size: int
@@ -88,15 +88,15 @@ class Workload:
         read, written: bytes of an element in memory.
         passes: how often a row is walked, …
         merges: … and how often states are put together.
-        state: bytes of the states of all walks.
-        operations: scalar operations of an element in all walks.
-        live: what later walks need again.
-        reread: bytes of an element that later walks read from memory.
+        state: bytes of the states of all passes.
+        operations: scalar operations of an element in all passes.
+        live: what later passes need again.
+        reread: bytes of an element that later passes read from memory.
         arrays, loaded: how many are read in spans, and bytes of an element of them all.
         double: arithmetic is in double precision.
         dynamic_width: rows may be shorter: how long they are is an argument.
         column_sum_words: 4-byte words of an element of the sums over all rows.
-        row_values: values of a row that walks leave to others.
+        row_values: values of a row that passes leave to others.
     """
 
     rows: int
@@ -140,7 +140,7 @@ class LaunchConfig:
         unroll: steps of a loop that are taken together.
         blocks: of a multiprocessor, where a block takes rows to the end; else 0: there are as many as rows need.
         cluster_reduced: blocks that have rows of their own, and put their sums over all rows together behind these.
-        recompute_indices: positions are found anew in every walk: no registers keep them from row to row.
+        recompute_indices: positions are found anew in every pass: no registers keep them from row to row.
         demand: what a thread holds in registers.
         why: the choice in words.
     """
@@ -549,7 +549,7 @@ def _allocate(
     places: dict[Scalar, str | int] = {}
     refused: set[Scalar] = set()
     registers: list[LiveValue] = []
-    slots: list[tuple[int, int, int]] = []  # (offset, size, last walk) of shared memory
+    slots: list[tuple[int, int, int]] = []  # (offset, size, last pass) of shared memory
     words = used = 0
     for k in work.live:
         alive = sum(max(1, o.size // 4) for o in registers if o.last > k.first) + max(1, k.size // 4)

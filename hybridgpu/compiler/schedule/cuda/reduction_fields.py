@@ -81,14 +81,14 @@ class ReductionFields(TemplateFields):
 
     Attributes:
         index_type: of positions.
-        passes, after: the walks over a row, and what follows the last one.
+        passes, after: the passes over a row, and what follows the last one.
         row, row_index: the variable of a row (or its position), and definitions from that.
         inner_rows: rows for each value of the outermost variable.
         form: threads and blocks of a row, and threads of a block.
         vector: elements of a span.
-        steps, items, unroll: steps of a walk, elements of them all, and the pragma of their loop.
+        steps, items, unroll: steps of a pass, elements of them all, and the pragma of their loop.
         lanes: threads whose states meet in a warp.
-        cached, arrays: values kept for later walks, in shared memory and (type, name) in registers.
+        cached, arrays: values kept for later passes, in shared memory and (type, name) in registers.
         shared_states, state_dims: states that threads leave each other, and the extents of each one's array, …
         cluster_states, cluster_shape: … and likewise those of blocks.
         sums, sums_shape: (sum over all rows, the result it is left in), and the array in which a block's teams meet.

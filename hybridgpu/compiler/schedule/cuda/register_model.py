@@ -23,10 +23,10 @@ class RegisterDemand:
 
     Attributes:
         columns: it is of a kernel whose rows are neighbours in memory.
-        cached: values of elements that later walks need.
+        cached: values of elements that later passes need.
         sums: sums over all rows.
         loading: spans on their way from memory, beyond the first.
-        row_values: values of rows that walks leave to others.
+        row_values: values of rows that passes leave to others.
         double: arithmetic is in double precision.
         unaligned_rows: rows may begin at any element.
     """

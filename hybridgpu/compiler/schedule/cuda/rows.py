@@ -207,7 +207,7 @@ def _workload(program: ScalarProgram, plan: PassPlan, rows: list[Var], vector: i
     streamed = {
         s.node: s.node.dtype.size for s in program.scalars if s.op == "load" and s.node and _is_stream(s, rows, program)
     }
-    walks = [w for w in plan.passes if w.scalars or w.accumulators or w.targets]
+    passes = [w for w in plan.passes if w.scalars or w.accumulators or w.targets]
     arrays = {
         s.node: s.node.dtype.size
         for s in program.scalars
@@ -219,11 +219,11 @@ def _workload(program: ScalarProgram, plan: PassPlan, rows: list[Var], vector: i
         vector=vector,
         unaligned_rows=ragged,
         read=sum(streamed.values()),
-        written=sum(program.stores[n].node.dtype.size for w in walks for n in w.targets),
-        passes=len(walks),
-        merges=sum(bool(w.accumulators) for w in walks),
-        state=sum(_state_size(r.operand, r.node) for w in walks for r in w.reductions),
-        operations=sum(s.node.prim.cost if s.node and s.op == "compute" else 1 for w in walks for s in w.scalars),
+        written=sum(program.stores[n].node.dtype.size for w in passes for n in w.targets),
+        passes=len(passes),
+        merges=sum(bool(w.accumulators) for w in passes),
+        state=sum(_state_size(r.operand, r.node) for w in passes for r in w.reductions),
+        operations=sum(s.node.prim.cost if s.node and s.op == "compute" else 1 for w in passes for s in w.scalars),
         live=live_values(plan),
         reread=_reread_bytes(program, plan, rows) // (count * width),
         arrays=len(arrays),
@@ -247,7 +247,7 @@ def _state_size(operand: Scalar, node: Node) -> int:
 
 
 def _reread_bytes(program: ScalarProgram, plan: PassPlan, rows: list[Var]) -> int:
-    """Bytes that walks read from memory once more, because nothing on chip had room for them."""
+    """Bytes that passes read from memory once more, because nothing on chip had room for them."""
     total = 0
     for s in program.scalars:
         if s.op != "load" or s in plan.cache or not _is_stream(s, rows, program):

@@ -162,8 +162,8 @@ class SpanBuilder:
             self.store(number, store, block)
         return block
 
-    def pass_body(self, plan: PassPlan, walk: Pass, places: dict[Scalar, str], slot: str, stride: int) -> SpanBody:
-        """The elements of one walk over a row.
+    def pass_body(self, plan: PassPlan, row_pass: Pass, places: dict[Scalar, str], slot: str, stride: int) -> SpanBody:
+        """The elements of one pass over a row.
 
         Args:
             places: of the kept values: 'registers', or the array in shared memory where the thread's own begin.
@@ -171,10 +171,10 @@ class SpanBuilder:
             stride: elements of shared memory from one span of a thread to its next.
         """
         block = SpanBody()
-        at = plan.passes.index(walk)
+        at = plan.passes.index(row_pass)
         before = {s for w in plan.passes[:at] for s in w.scalars}
         divided = {*self.divisions, *(quotient for quotient, _ in self.divisions.values())}
-        for s in walk.scalars:
+        for s in row_pass.scalars:
             name = self.writer.names[s]
             if s in plan.cache and s in before:
                 cache = plan.cache[s]
@@ -193,14 +193,14 @@ class SpanBuilder:
             if statement:
                 block.each.append(statement)
         for s, cache in plan.cache.items():
-            if s not in walk.scalars or s in before:
+            if s not in row_pass.scalars or s in before:
                 continue
             if places[s] == "registers":
                 block.each.append(Statement("", f"{cache}[{slot}]", self.writer.names[s]))
             else:
                 block.cache_writes.append(VectorAccess(f"w_{cache}", cached_type(s), f"{places[s]} + step * {stride}"))
                 block.each.append(Statement("", f"w_{cache}.v[j]", self.writer.names[s]))
-        for number in walk.targets:
+        for number in row_pass.targets:
             self.store(number, plan.program.stores[number], block)
         return block
 

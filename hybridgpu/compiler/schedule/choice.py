@@ -12,7 +12,8 @@ The names of numbers, as reports show them:
 - *reread_bytes*, *scanned*: bytes that are read a second time: of rows, of positions;
 - *rows*, *columns*: of a patch, of a band, of a table in a block; *layers*: partial sums of an element of a product;
 - *copies*: a convolution copies what it reads; *block*: output channels of a packed weight that lie side by side;
-  *utilization*: the part of what it computes that counts; *phases*: of one with zeros between elements; *neighbours*: results of a thread; *window*, *lanes*: results that are reduced, and threads that share them;
+  *utilization*: the part of what it computes that counts; *phases*: of one with zeros between elements; *neighbours*: results
+  of a thread; *window*, *lanes*: results that are reduced, and threads that share them;
   *along*, *swapped*: what vectors of a derivative by a weight run along, and whether its operands are swapped;
 - *kernels*, *bodies*: that share a launch, and different ones among them; *iterations*, *barriers*, *registers*,
   *prefetched*: of a persistent kernel: iterations of each step, grid barriers, registers of a thread, bytes.

@@ -115,7 +115,7 @@ class KernelStep:
     """One start of a kernel.
 
     Attributes:
-        chunk: CPU: turns of its outermost loop that a thread takes at once; 0: it takes all of them.
+        chunk: CPU: iterations of its outermost loop that a thread takes at once; 0: it takes all of them.
         in_chunks: CPU: an entry calls it for chunks: also where one size is a single chunk, since others have the same text.
         nanoseconds: CPU: what it takes on one thread, as the cost model estimates it.
     """

@@ -25,11 +25,11 @@ __all__ = [
     "worth_argument",
 ]
 
-MIN_DYNAMIC_EXTENT = 5  #: turns of a loop whose number is better an argument: compilers write shorter loops out
-MIN_SPLIT_EXTENT = 32  #: turns of an inner loop that is not cut into pieces if all of them are shorter
+MIN_DYNAMIC_EXTENT = 5  #: iterations of a loop whose number is better an argument: compilers write shorter loops out
+MIN_SPLIT_EXTENT = 32  #: iterations of an inner loop that is not cut into pieces if all of them are shorter
 MAX_SPLIT_PARTS = 12  #: CUDA: parts that a kernel is cut into where the operands of concats meet
 MIN_LANE_ROWS = 32  #: CPU: rows side by side, fewer of which are walked as they lie in memory
-_SMALLEST_BUCKET = 32  #: turns of an outermost loop that decide at least …
+_SMALLEST_BUCKET = 32  #: iterations of an outermost loop that decide at least …
 _MIN_NOMINAL = 16  #: first extents that decide for others: loops over fewer may be written out
 _MAX_GROWTH = 4  #: times the first extent, up to which it decides
 _BUCKET_RATIO = 8  #: … and the factor from one such number to the next

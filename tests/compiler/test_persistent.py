@@ -55,7 +55,7 @@ def test_a_loop_is_a_step(name, cuda_driver):
     (kernel,), (_,) = program.kernels, program.steps
     assert kernel.choice["steps"] == kinds and kernel.choice["iterations"] == turns
     assert kernel.choice["barriers"] == barriers
-    assert re.match(rf"a loop of {max(turns)} turns is one kernel: ", program.launch_fusion_notes[0])
+    assert re.match(rf"a loop of {max(turns)} iterations is one kernel: ", program.launch_fusion_notes[0])
     run(program, cuda_driver)
     (launch,) = cuda_driver.launches
     assert launch.report.atomics == barriers * launch.report.threads / kernel.launch["threads"]
@@ -91,9 +91,9 @@ LOOP_CHOICES = {
         20,
         200,
         1,
-        r"a loop of 20 turns is one kernel: one launch instead of 40, and 20 turns of the host fewer, save",
+        r"a loop of 20 iterations is one kernel: one launch instead of 40, and 20 iterations of the host fewer, save",
     ),
-    "what a library is faster at": (20, 32, 512, 1, r"a loop of 20 turns is one kernel: "),
+    "what a library is faster at": (20, 32, 512, 1, r"a loop of 20 iterations is one kernel: "),
     "large": (20, 128, 1024, 2, r"1 loop is no step of a kernel: one launch instead of 40, .* cost about [\d.]+ us$"),
 }
 
@@ -311,7 +311,7 @@ def test_loops_are_weighed_against_launches_in_any_mode():
     """The host starts their kernels in no CUDA graph; nor may sums take another order because other kernels are replayed."""
     auto = replace(CUDA, resident="auto")
     one, other = (compile_graph(build("looped"), replace(auto, replayed=r)).launch_fusion_notes for r in (False, True))
-    assert one[0] == other[0] and one[0].startswith("a loop of 5 turns is one kernel: one launch instead of 10")
+    assert one[0] == other[0] and one[0].startswith("a loop of 5 iterations is one kernel: one launch instead of 10")
     assert one[1] != other[1]
 
 

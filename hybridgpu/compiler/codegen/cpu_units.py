@@ -60,11 +60,11 @@ def cpu_source(program: Program) -> None:
         for step in program.steps[begin:end]:
             assert isinstance(step, KernelStep)
             pointers = [_argument(program, b, none) for b in step.buffers]
-            turns, *rest = (_table_entry(program, "extent", n) for n in step.extents)
+            iterations, *rest = (_table_entry(program, "extent", n) for n in step.extents)
             chunk = _table_entry(program, "chunk", either(step.chunk, step.extents[0])) if step.in_chunks else none
             numbers = [Argument(NUMBER, "0", n, "") for n in rest]
             name = program.kernels[step.kernel].name
-            calls.append(EntryCall(step.kernel, name, pointers, numbers, turns, chunk))
+            calls.append(EntryCall(step.kernel, name, pointers, numbers, iterations, chunk))
         entries.append(calls)
     passed: list[str] = []
     parameters = ["char* const* p"]

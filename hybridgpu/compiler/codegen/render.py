@@ -101,8 +101,8 @@ class EntryCall:
     Attributes:
         number, kernel: which of the program's kernels it is, and its name.
         pointers, numbers: before and behind the bounds of its outermost loop.
-        turns: position in the table ``e`` of where that loop ends, which begins at 0.
-        chunk: that of the turns that a thread takes at once, none if the call takes all of them. None is -1, in a StepTable 0,
+        iterations: position in the table ``e`` of where that loop ends, which begins at 0.
+        chunk: that of the iterations that a thread takes at once, none if the call takes all of them. None is -1, in a StepTable 0,
             where a zero is.
     """
 
@@ -110,7 +110,7 @@ class EntryCall:
     kernel: str
     pointers: Sequence[Argument]
     numbers: Sequence[Argument]
-    turns: int
+    iterations: int
     chunk: int
 
 

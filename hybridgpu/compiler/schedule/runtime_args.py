@@ -282,7 +282,7 @@ def dynamic_lengths(rows: int, columns: int, terms: int) -> set[int]:
 
     They may be the length of a sentence, as in attention: an extent that occurs twice is one where every word sees every
     word, and there is a row for each. Loops over whole vectors of a head's features are better written out, and so are
-    those of a few turns.
+    those of a few iterations.
     """
     extents = [rows, columns, terms]
     return {e for e in extents if likely_dynamic(e) or (e > _FEATURE_MULTIPLE and (e == rows or extents.count(e) > 1))}

@@ -79,7 +79,7 @@ class Loop:
         body: statements and calls that belong directly into it.
         copies_in: transposed copies into tiles.
         inner: the loops within; none in an innermost loop, which is vectorised …
-        sequential: … unless one turn may add to what another one wrote.
+        sequential: … unless one iteration may add to what another one wrote.
         copies_out: transposed copies out of tiles.
         tail: calls at the end of its body.
         program: what an innermost loop computes, over the last variable of it.
@@ -434,9 +434,9 @@ class _LoopBuilder:
             return self.block_bounds[v.name]
         if self.first is None or v.name != self.first.name:
             return str(v.low), self.writer.extent(v) if v.low == 0 else str(v.high + 1)
-        turn = self.writer.boundary
-        begin = "begin" if v.low == self.first.low else f"hg::maximum<Index>(begin, {turn(v.low)})"
-        end = "end" if v.high == self.first.high else f"hg::minimum<Index>(end, {turn(v.high + 1)})"
+        boundary = self.writer.boundary
+        begin = "begin" if v.low == self.first.low else f"hg::maximum<Index>(begin, {boundary(v.low)})"
+        end = "end" if v.high == self.first.high else f"hg::minimum<Index>(end, {boundary(v.high + 1)})"
         return begin, end
 
     def split_at_conditions(self, program: ScalarProgram, var: Var) -> list[LoopPart]:
@@ -521,10 +521,10 @@ class _LoopBuilder:
             assert s.node is not None and s.offset is not None
             source, target = start(s.offset, writer.pointer(s)), start(store.offset, f"{writer.result_prefix}0")
             far, near = (along, across) if tiles.loads else (across, along)  # the load's axes
-            turn = transposed_copy(
+            tile_copy = transposed_copy(
                 source, stride_along(s.offset, far), target, stride_along(store.offset, near), size[far], size[near]
             )
-            inner.copies_in.append(turn)
+            inner.copies_in.append(tile_copy)
             inner.sequential = True  # (its body is a call)
             return outer
         in_tile: dict[Scalar, str] = {}

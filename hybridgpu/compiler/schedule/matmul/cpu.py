@@ -39,7 +39,7 @@ class _Panels:
     """The calls of a product's function, and the panels of operands that are computed between them; see the fields.
 
     Attributes:
-        transposes: the loops of some panel turn operands in tiles.
+        transposes: the loops of some panel transpose operands in tiles.
     """
 
     left: Matrix
@@ -206,8 +206,8 @@ def _panels(p: Product, lines: tuple[str, str], statements: list[Statement], dyn
     if 1 in prologues and dynamic_columns:
         places = [*places, Statement("Index", n.name, "column + c")]
         step = dynamic_panel_columns(depth, size)
-        right, turns = panel(p.prologue_operand(1, True), "right", writer, "column", "to_column", step)
-        panels.transposes |= turns
+        right, transposes = panel(p.prologue_operand(1, True), "right", writer, "column", "to_column", step)
+        panels.transposes |= transposes
         matrix = Matrix("right", "0", 1, depth)
         spans = [ColumnSpan(0, writer.extent(n), 0, step, matrix, right, (row, "c"), places)]
     elif 1 in prologues:
@@ -221,15 +221,17 @@ def _panels(p: Product, lines: tuple[str, str], statements: list[Statement], dyn
             if not width:
                 continue
             if along:
-                right, turns = panel(p.prologue_operand(1, True), "right", writer, "column", f"column + {width}", width)
+                right, transposes = panel(
+                    p.prologue_operand(1, True), "right", writer, "column", f"column + {width}", width
+                )
                 matrix = Matrix("right", "0", 1, depth)
             else:
                 part = ("column", width) if width < n.extent else None
-                right, turns = panel(
+                right, transposes = panel(
                     p.prologue_operand(1, False), "right", writer, "0", writer.extent(p.k), depth, part
                 )
                 matrix = Matrix("right", "0", width, 1)
-            panels.transposes |= turns
+            panels.transposes |= transposes
             spans.append(ColumnSpan(begin, literal_text(end), width, width, matrix, right, (row, "c"), places))
     panels.spans = [replace(s, places=[p for p in s.places if p.name in used]) for s in spans]
     return panels

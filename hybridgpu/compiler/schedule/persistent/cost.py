@@ -85,7 +85,7 @@ class Estimate:
         return str(self) if self.wins else f"asked for, although {self}"
 
     def __str__(self) -> str:
-        host = f", and {self.iterations} turns of the host fewer," if self.iterations else ""
+        host = f", and {self.iterations} iterations of the host fewer," if self.iterations else ""
         one = "one node of a CUDA graph" if self.replayed else "one launch"
         many = f"{one} instead of {self.steps}{host} {'save' if self.iterations else 'saves'} about {self.saved * 1e6:.1f} us"
         few = {0: "the grid", 1: "one block"}.get(self.cluster, f"a cluster of {self.cluster} blocks")
@@ -97,7 +97,7 @@ class Estimate:
 
 @dataclass(frozen=True, eq=False)
 class PhaseStep:
-    """A kernel of a run, or of a turn of a loop in it, and its phase."""
+    """A kernel of a run, or of an iteration of a loop in it, and its phase."""
 
     kernel: Kernel
     phase: int

@@ -2,8 +2,8 @@
 """Grid loops: loops whose iterations are phases of a persistent kernel (CUDA).
 
 A loop whose body consists of kernels need not come back to the host: the body's kernels become steps that the grid
-plays again at every turn, behind a barrier. What differs from turn to turn is where arrays begin: slices of operands
-and of stacked results move on, a state is read where the turn before wrote it, and what is not stacked goes to two
+plays again at every iteration, behind a barrier. What differs from iteration to iteration is where arrays begin: slices of operands
+and of stacked results move on, a state is read where the iteration before wrote it, and what is not stacked goes to two
 arrays by turns and at last to its place.
 """
 
@@ -36,12 +36,12 @@ class Loop:
     Attributes:
         node: the loop.
         graph: its body.
-        kernels: those of a turn, in order.
-        phases: for each the barriers of a turn before it.
+        kernels: those of an iteration, in order.
+        phases: for each the barriers of an iteration before it.
         operands: what the inputs of the body are, or are slices of, in memory.
         parts: number of a body's output -> where ``node`` holds it.
-        double_buffers: number of a body's output that is not stacked -> arrays that hold it between turns.
-        temporaries: what kernels of a turn hand to later ones.
+        double_buffers: number of a body's output that is not stacked -> arrays that hold it between iterations.
+        temporaries: what kernels of an iteration hand to later ones.
     """
 
     node: Node
@@ -55,12 +55,12 @@ class Loop:
 
     @property
     def length(self) -> int:
-        """Turns."""
+        """Iterations."""
         return int(self.node.params["length"])
 
     @property
     def depth(self) -> int:
-        """Phases of a turn."""
+        """Phases of an iteration."""
         return 1 + max(self.phases)
 
     @property
@@ -71,7 +71,7 @@ class Loop:
 
 @dataclass(frozen=True)
 class IterationPointer:
-    """A pointer that is worked out at every turn."""
+    """A pointer that is worked out at every iteration."""
 
     name: str
     dtype: DType
@@ -88,10 +88,10 @@ class GridLoop:
     """Loops that a kernel goes through side by side.
 
     Attributes:
-        length: C text of the number of turns.
-        depth: phases of a turn.
+        length: C text of the number of iterations.
+        depth: phases of an iteration.
         backward: one of them begins with the last index, which is 'at'.
-        pointers: what is worked out at every turn.
+        pointers: what is worked out at every iteration.
     """
 
     length: str
@@ -163,7 +163,7 @@ def why_no_kernel(node: Node, graph: Graph, kernels: Sequence[Kernel | None]) ->
     if params["guard"] >= 0:
         return "what it computes says if it goes on"
     if not kernels or None in kernels:
-        return "a library computes part of a turn"
+        return "a library computes part of an iteration"
     n = params["data"]
     moving = [x.type.nbytes for x in graph.inputs[:n]]
     for part in layout([x.type for x in graph.outputs], params):

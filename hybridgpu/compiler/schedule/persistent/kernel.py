@@ -11,7 +11,7 @@ A step keeps its template and its numbers: its text becomes a function that play
 every block by turns. So sums are taken in the same order, and results are the same to the last bit. Blocks have one
 size, that of the largest step. Threads that a step has no use for skip it, and its barriers are for the others.
 
-A loop is a step of several phases, which it goes through again at every turn (grid_loops.py).
+A loop is a step of several phases, which it goes through again at every iteration (grid_loops.py).
 """
 
 from __future__ import annotations
@@ -224,7 +224,9 @@ def run(scheduled: Scheduled, ctx: PassContext) -> Scheduled:
     target = ctx.target
     scheduled, loops = _with_loops(scheduled, target, ctx.schedule_body)
     notes = ctx.launch_fusion_notes
-    notes += [f"a loop of {k.loop.length} turns is one kernel: {_why(k, target)}" for _, k in scheduled if k and k.loop]
+    notes += [
+        f"a loop of {k.loop.length} iterations is one kernel: {_why(k, target)}" for _, k in scheduled if k and k.loop
+    ]
     notes += _why_no_steps(scheduled, target, loops)
     if not any(k is not None and _is_large(k, target) for _, k in scheduled):  # (others decide over what lives when)
         scheduled = _cluster_steps(scheduled, target)
@@ -409,7 +411,7 @@ def _fusible_runs(scheduled: Scheduled, target: Target) -> Iterator[list[int]]:
 
 
 def _step_kernels(kernel: Kernel) -> list[Kernel]:
-    """A kernel, or those of a turn of a loop."""
+    """A kernel, or those of an iteration of a loop."""
     return [kernel] if kernel.loop is None else list(kernel.loop.kernels)
 
 
@@ -497,15 +499,15 @@ class _NumberList:
 def _grid_loops(
     placed: Sequence[PhaseStep], name: dict[Node, str], number: _NumberList
 ) -> tuple[dict[int, GridLoop], dict[Loop | None, dict[Node, str]]]:
-    """The turns by the first of their phases, and what arrays are called in each loop and outside."""
-    turns: dict[int, GridLoop] = {}
+    """The loops by the first of their phases, and what arrays are called in each loop and outside."""
+    loops: dict[int, GridLoop] = {}
     where: dict[Loop | None, dict[Node, str]] = {None: name}
     for loop in dict.fromkeys(p.loop for p in placed if p.loop):
         begin = min(p.phase for p in placed if p.loop is loop)
-        if begin not in turns:
-            turns[begin] = GridLoop(number(loop.length))
-        where[loop] = turns[begin].add(loop, name, number)
-    return turns, where
+        if begin not in loops:
+            loops[begin] = GridLoop(number(loop.length))
+        where[loop] = loops[begin].add(loop, name, number)
+    return loops, where
 
 
 def _step(
@@ -572,7 +574,7 @@ def _persistent_kernel(
     ahead = plan_prefetch(kernels, [first[k] for k in kernels], seconds, resident_blocks, grid, target)
     near = {kernels[k]: staged for k, staged in ahead.staged.items()}
     number = _NumberList()
-    turns, where = _grid_loops(placed, name, number)
+    loops, where = _grid_loops(placed, name, number)
     steps = [
         _step(p, size, threads, where[p.loop], number, near.get(p.kernel))
         for p, size in zip(placed, sizes, strict=True)
@@ -589,7 +591,7 @@ def _persistent_kernel(
             numbers=[f"n{j}" for j in range(len(number.values))],
             prefetched=far,
             steps=steps,
-            loops=turns,
+            loops=loops,
         ),
         inputs=inputs,
         outputs=outputs,
@@ -610,7 +612,7 @@ def _persistent_kernel(
             {
                 "threads": threads,
                 "steps": [p.kernel.kind for p in placed],
-                "iterations": [p.times for p in placed] if turns else None,
+                "iterations": [p.times for p in placed] if loops else None,
                 "barriers": barriers_of(placed),
                 "registers": registers_of(placed),
                 "cluster": cluster or None,

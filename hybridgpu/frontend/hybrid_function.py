@@ -48,7 +48,7 @@ _WARN_AFTER = 16  #: values of an argument that is no array, after which a warni
 
 
 class Lowered:
-    """What a call is compiled to; ``print`` it.
+    """The compiled form of a call; ``print`` it.
 
     Attributes:
         explanation: the report of its programs.
@@ -377,7 +377,7 @@ class _Callable(Generic[P, R]):
     # -- reports and files
 
     def explain(self, *args: P.args, **kwargs: P.kwargs) -> Explanation:
-        """What the compiled call for these arguments consists of: kernels, library calls, cuts.
+        """The report of the compiled call for these arguments: kernels, library calls, cuts.
 
         Under ``autograd.record`` that is the forward and the backward program of a recorded call.
         """
@@ -386,7 +386,7 @@ class _Callable(Generic[P, R]):
         return op.explain(arrays)
 
     def lower(self, *args: P.args, **kwargs: P.kwargs) -> Lowered:
-        """What a call with these arguments is compiled to, without making it."""
+        """The compiled form of a call with these arguments, without making it."""
         calls, positional = self._by_position(args, kwargs)
         op, arrays = calls.op_of(positional)
         return Lowered(op.explain(arrays), op)

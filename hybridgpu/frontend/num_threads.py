@@ -49,5 +49,5 @@ def set_num_threads(count: int | None) -> _Scope:
 
 
 def get_num_threads() -> int:
-    """How many threads compiled programs use on the CPU, the caller's included."""
+    """The number of threads that compiled programs use on the CPU, the caller's included."""
     return num_threads.get_num_threads()

@@ -67,7 +67,7 @@ def _lowered(op: Operator, values: Values, types: Sequence[TensorType], training
 
 
 def apply_function(op: Operator, spelled: str, call: Bound) -> Any:
-    """What a function of ``nd`` does: check the kinds of the arguments, then apply."""
+    """The body of a function of ``nd``: check the kinds of the arguments, then apply."""
     ctx = call.attributes.pop("ctx", None) if not op.inputs or "ctx" not in op.params else None
     inputs = call.inputs
     kind = numpy_class() if spelled.startswith("_np") else None

@@ -48,7 +48,7 @@ class DynamicCall(NamedTuple):
 
 
 def dynamic_key(op: Operator, values: Values) -> tuple[Any, ...]:
-    """What of the attributes decides the graph: the constant ones, and the lengths of lists."""
+    """The part of the attributes that decides the graph: the constant ones, and the lengths of lists."""
     items, negative_zeros = values.key
     varies = op.varies
     return negative_zeros, *[(n, len(v) if isinstance(v, tuple) else None) if n in varies else (n, v) for n, v in items]

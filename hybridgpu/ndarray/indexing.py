@@ -62,7 +62,7 @@ def _as_tuple(index: Any) -> tuple[Any, ...]:
 
 
 def check_range(key: slice, extent: int) -> tuple[int, int]:
-    """Where a slice without a step begins and ends.
+    """The begin and end of a slice without a step.
 
     Raises:
         MXNetError: it ends before it begins.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who computes an eager operator: its compiled graph, or the array library primitive by primitive.
+"""The choice of who computes an eager operator: its compiled graph, or the array library primitive by primitive.
 
 The two round differently in functions and reductions. So the choice follows from the graph (operator, attributes, types), the
 kind of device and the settings, and is made when an operator first meets its types: no result depends on how busy a
@@ -28,7 +28,7 @@ __all__ = ["runners", "wants_kernel"]
 
 
 def runners(functions: Sequence[DifferentiableGraph], device: Device) -> list[Callable[..., list[Any]]]:
-    """What computes each graph of an operator, or of its derivative, on arrays of a device: a kernel, or an interpreter.
+    """Runners of each graph of an operator, or of its derivative, on arrays of a device: a kernel, or an interpreter.
 
     Kernels of several graphs are compiled side by side.
     """

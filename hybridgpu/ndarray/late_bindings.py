@@ -15,7 +15,7 @@ __all__ = ["late"]
 
 
 class ArrayBindings(LateBindings):
-    """What NDArray looks upwards for."""
+    """Functions that NDArray looks upwards for."""
 
     apply: Callable[..., Any]
     array_of_record: Callable[[bytes], NDArray]

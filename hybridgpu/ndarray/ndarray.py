@@ -243,7 +243,7 @@ class NDArray(OperatorMethods):
 
     @property
     def address(self) -> int:
-        """Where the data lies on its device."""
+        """The address of the data on its device."""
         if self._address is not None:
             return self._address
         at = device_of(self._type.ctx).address(self._data)

@@ -152,7 +152,7 @@ def with_plans(function: _Function) -> _Function:
 
 
 def arithmetic_with_plans(function: _Function) -> _Function:
-    """As :func:`with_plans`, for an operator of Python on two arrays, or an array and a number, that depends on no mode."""
+    """The same as :func:`with_plans` for an operator of Python on two arrays, or an array and a number, that depends on no mode."""
     general = with_plans(function)
     table = _tables[-1]
     plans: dict[Any, Plan] = {}

@@ -45,7 +45,7 @@ def _are_arrays(data: dict[Any, Any] | list[Any], kind: type) -> bool:
 
 
 def write_arrays(fname: str, data: dict[str, Any] | list[Any]) -> None:
-    """As ``save``, for arrays of nd or of np."""
+    """Write arrays of nd or of np as ``save`` does."""
     arrays = data if isinstance(data, list) else list(data.values())
     if not is_safetensors(fname):
         write_params(fname, [a.asnumpy() for a in arrays], list(data) if isinstance(data, dict) else [], is_np_shape())

@@ -101,7 +101,7 @@ class Node:
         return flags
 
     def due(self, wanted: Sequence[bool]) -> Sequence[Pending]:
-        """What a backward pass for the ``wanted`` inputs writes besides gradients, whether any gradient arrives or not."""
+        """The writes of a backward pass for the ``wanted`` inputs besides gradients, whether any gradient arrives or not."""
         return ()
 
     def release(self) -> None:
@@ -182,7 +182,7 @@ class DifferentiableGraph:
         return self.prepared(device)(*arrays)
 
     def prepared(self, device: Device) -> Callable[..., list[Any]]:
-        """What runs it on arrays of the device: an interpreter, or a kernel (kernels.py)."""
+        """The runner on arrays of the device: an interpreter, or a kernel (kernels.py)."""
         run = self._runs.get(device)
         if run is None:
             run = self._runs[device] = runners([self], device)[0]
@@ -357,7 +357,7 @@ class FunctionCall(StatefulCall):
         return self.function.derivative((*given, *hidden), (*wanted, *constant))
 
     def likely_derivative(self, wanted: Sequence[bool]) -> DifferentiableGraph | None:
-        """What the backward pass runs if each result has a cotangent; None if the call cannot be differentiated."""
+        """The derivative that the backward pass runs if each result has a cotangent; None if the call cannot be differentiated."""
         try:
             derivative: DifferentiableGraph = self._derivative([True] * len(self.types), wanted)[0]
         except MXNetError:  # there is none: the pass raises it itself if it comes here. Any other error is a fault

@@ -36,7 +36,7 @@ class ValuesBefore:
         return sum(len(pieces.found) for pieces in list(self._pieces.values()))
 
     def missing(self, data: Any, begin: int) -> list[tuple[int, int]]:
-        """Where from and where to, of the array at this address, no value of before is known, in bytes of its own."""
+        """The range, of the array at this address, of which no value of before is known, in bytes of its own."""
         pieces, end = self._pieces.get(id(storage(data))), begin + data.nbytes
         if pieces is None:
             return [(0, data.nbytes)] if data.nbytes else []

@@ -70,7 +70,7 @@ class Family:
         _note(data)
 
     def begin(self) -> int:
-        """Where the memory lies on its device."""
+        """The address of the memory on its device."""
         return device_of(self.ctx).address(self.data)
 
     def join(self, array: NDArray) -> None:
@@ -216,7 +216,7 @@ class _Mark:
         _marks.pop(id(self), None)
 
     def values_before(self, arrays: Sequence[Any], device: Device) -> list[Any]:
-        """What the arrays held when the calls were recorded; those that nobody wrote themselves."""
+        """The values that the arrays held when the calls were recorded; those that nobody wrote themselves."""
         return [self._before(a, device) for a in arrays] if self.overwritten else list(arrays)
 
     def _before(self, array: Any, device: Device) -> Any:
@@ -234,7 +234,7 @@ class _Mark:
 
 
 class Reader:
-    """What makes hybridized calls that are recorded, of which each holds ``mark`` as long as its backward pass may run.
+    """A maker of hybridized calls that are recorded, of which each holds ``mark`` as long as its backward pass may run.
 
     Args:
         data: memory that all of them read. Only that of families is looked after: who else holds memory of an array shows
@@ -272,7 +272,7 @@ def _live_marks() -> list[_Mark]:
 
 
 def before_write(array: NDArray) -> None:
-    """As :func:`before_writes`, of one array."""
+    """The same as :func:`before_writes`, of one array."""
     info = array._autograd
     if array._type.family is not None or (info is not None and info.node is not None) or _is_held(array):
         before_writes((array,))

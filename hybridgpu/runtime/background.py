@@ -60,7 +60,7 @@ class BackgroundJob(Generic[T]):
         return self._finished.is_set()
 
     def result(self, wait: bool = False) -> T | None:
-        """What was made; None while it is not there, unless ``wait`` asks for it.
+        """The result; None while it is not there, unless ``wait`` asks for it.
 
         Raises:
             Exception: what making it raised, at every call.

@@ -250,7 +250,7 @@ class CachedOp:
     def folded_for(
         self, program: Compiled, inputs: Sequence[NDArray] | Mapping[int, NDArray], ctx: Context
     ) -> Sequence[Any] | None:
-        """What ``program`` takes behind its other inputs; None if it cannot be kept: another program is needed.
+        """The folded values that ``program`` takes behind its other inputs; None if they cannot be kept: another program is needed.
 
         Args:
             inputs: the variables' arrays, at least those of the parameters.

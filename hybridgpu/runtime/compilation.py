@@ -274,7 +274,7 @@ def target_of(device: Device, mode: Mode = Mode.EAGER_ALLOC) -> Target | None:
 
 
 def compiler_key(backend: Backend | None, target: Target | None) -> str:
-    """What programs depend on besides their graph: the compiler and its target."""
+    """The key of what programs depend on besides their graph: the compiler and its target."""
     return "reference" if backend is None else backend.key(target)
 
 

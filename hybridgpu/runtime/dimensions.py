@@ -45,7 +45,7 @@ def symbolic_types(types: Sequence[TensorType], changed: ChangedTypes, scope: Sc
 
 
 class Sizes:
-    """What is made for one size of the dimensions of a graph.
+    """The results for one size of the dimensions of a graph.
 
     Args:
         templates: kept by whoever makes such things.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What calls read of parameters already computed: the prelude's results, and when they are computed again.
+"""Folded parameters: the prelude's results, which calls read, and when they are computed again.
 
 A program may have a *prelude* (compiler/passes/parameter_folding.py), which depends on parameters alone. Its results are kept
 with the block, one set for all signatures that want the same ones. Every write into a parameter's memory is told

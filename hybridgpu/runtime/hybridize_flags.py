@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What ``hybridize`` takes: the flags of MXNet's CachedOp, the numeric mode, and where to compile."""
+"""The flags of ``hybridize``: those of MXNet's CachedOp, the numeric mode, and where to compile."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def warn_of_unused(backend: str | None, others: dict[str, Any]) -> None:
 
 
 def no_flag(name: str) -> str:
-    """What to say of an argument of ``hybridize`` that it does not take."""
+    """The message about an argument that ``hybridize`` does not take."""
     import difflib
 
     near = difflib.get_close_matches(name, FLAGS, 1, 0.7)

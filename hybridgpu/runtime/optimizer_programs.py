@@ -39,7 +39,7 @@ _STRIDE = 16  #: bytes from number to number: kernels on a GPU want arguments th
 
 
 class UpdateSpec(NamedTuple):
-    """What one program does.
+    """The work of one program.
 
     Attributes:
         operator: its name.
@@ -60,7 +60,7 @@ class UpdateSpec(NamedTuple):
         return f"updates {backend.key()} {self!r}"
 
     def row_name(self, k: int, weight: str = "") -> str:
-        """How reports name the update of row ``k``, whose weight may have a name."""
+        """The name in reports of the update of row ``k``, whose weight may have a name."""
         return f"{self.operator.strip('_')} of {weight or f'weight {k}'}, {self.rows[k][0].shape}"
 
     def names(self, weights: Sequence[str] = ()) -> NameTable:

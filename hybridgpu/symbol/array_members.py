@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What arrays have and Symbols refuse: MXNet's errors, and what to write instead."""
+"""Members that arrays have and Symbols refuse: MXNet's errors, and what to write instead."""
 
 from __future__ import annotations
 

@@ -202,7 +202,7 @@ class _Union:
         self._at: dict[Any, int] = {}
 
     def locations(self, graph: _Body) -> list[int]:
-        """Where the inputs of ``graph`` are in the union."""
+        """The locations of the inputs of ``graph`` in the union."""
         positions = []
         for name in graph.names:
             variable = name in self.placeholders

@@ -33,7 +33,7 @@ def _group(node: SymbolNode, groups: Mapping[str, Context]) -> Context | None:
 
 
 def variable_contexts(symbol: Symbol, ctx: Context, groups: Mapping[str, Context]) -> dict[str, Context]:
-    """Where the array of each variable belongs: on its group's device, on ``ctx`` without a group.
+    """The context of each variable's array: its group's device, ``ctx`` without a group.
 
     Raises:
         MXNetError: a group of any node that has no device.
@@ -45,7 +45,7 @@ def variable_contexts(symbol: Symbol, ctx: Context, groups: Mapping[str, Context
 def head_contexts(
     symbol: Symbol, ctx: Context, groups: Mapping[str, Context], variables: Mapping[str, Context]
 ) -> list[Context]:
-    """Where each result belongs: with its node's group, or else with the first input of the node that has a place.
+    """The context of each result: that of its node's group, or else of the first input of the node that has one.
 
     Args:
         ctx: for nodes that neither says anything of.

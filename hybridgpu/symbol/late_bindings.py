@@ -15,7 +15,7 @@ __all__ = ["late"]
 
 
 class SymbolBindings(LateBindings):
-    """What Symbol, its nodes and their lowering look upwards for."""
+    """Functions that Symbol, its nodes and their lowering look upwards for."""
 
     _Symbol: Any  #: the class of the Symbols of np
     Inference: Any  #: the class that infers shapes of a graph, which a graph in a node needs for itself

@@ -193,7 +193,7 @@ def _completed_shapes(
 
 
 class Structure(NamedTuple):
-    """What the compiled form of a graph depends on, and what it calls its nodes, on which that does not depend.
+    """The structure that the compiled form of a graph depends on, and the names of its nodes, on which that does not depend.
 
     Attributes:
         hash: of operators, attributes and edges.

@@ -71,7 +71,7 @@ def var(
 
 
 def apply_symbol(op: Operator, spelled: str, call: Bound) -> Symbol:
-    """What a function of ``sym`` does: check the kinds of the arguments, then make the node."""
+    """The body of a function of ``sym``: check the kinds of the arguments, then make the node."""
     attributes = dict(call.attributes)
     attr = attributes.pop("attr", None)
     if op.variadic:

@@ -27,7 +27,7 @@ _HOLES, _VALUES = 2, 6  #: for how many unknown extents every combination of kno
 
 
 def merge(a: Shape | None, b: Shape | None) -> Shape | None:
-    """What two partial shapes say together.
+    """The merge of two partial shapes.
 
     Raises:
         ValueError: they contradict each other.

@@ -157,7 +157,7 @@ GRADIENTS = (
 
 
 class Traced:
-    """What all arrays of a traced function have; the array class comes second.
+    """The base of all arrays of a traced function; the array class comes second.
 
     Shape, element type and context are known, values are not.
     """

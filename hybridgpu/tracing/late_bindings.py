@@ -12,7 +12,7 @@ __all__ = ["late"]
 
 
 class TracedBindings(LateBindings):
-    """What arrays without values look upwards for."""
+    """Functions that arrays without values look upwards for."""
 
     basic: Callable[[Sequence[int], Any], Any]
     get_item: Callable[[Any, Any], Any]

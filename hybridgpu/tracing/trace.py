@@ -67,7 +67,7 @@ class Captured:
 
 
 class TracedGraph(NamedTuple):
-    """What a trace leaves.
+    """The result of a trace.
 
     Attributes:
         inputs: variables of the arguments, in order.
@@ -159,7 +159,7 @@ class Trace:
         return array
 
     def argument(self, name: str, like: NDArray) -> Any:
-        """What stands for an argument of the function."""
+        """The stand-in of an argument of the function."""
         variable = var(name)
         self.inputs.append(variable)
         return self._variable(variable, like)
@@ -232,7 +232,7 @@ class Trace:
     # -- parameters
 
     def parameter(self, p: Any, ctx: Context | None = None) -> Any:
-        """What stands for the array of a parameter."""
+        """The stand-in of a parameter's array."""
         cached = self._traced_by_id.get(id(p))
         if cached is not None:
             return cached[1]
@@ -329,7 +329,7 @@ class Trace:
         return None if x._type is None else x._type.tensor
 
     def result(self, symbol: Symbol, t: TensorType | None, kind: type[NDArray] | None) -> Any:
-        """What stands for the array of a symbol; without a type its shape depends on values."""
+        """The stand-in of a symbol's array; without a type its shape depends on values."""
         if t is not None:
             return self.wrap(Value(self, symbol), t.shape, t.dtype, kind)
         cls: Any = unknown_class(traced_class(kind or NDArray))

@@ -155,7 +155,7 @@ class ndarray(Members, NDArray):  # type: ignore[misc]
         super().attach_grad(grad_req)
 
     def reshape_view(self, *shape: Any, **kwargs: Any) -> ndarray:
-        """As the method ``reshape`` of legacy arrays: the same memory, and their codes."""
+        """A view as of the method ``reshape`` of legacy arrays: the same memory, and their codes."""
         return NDArray.reshape(self.as_nd_ndarray(), *shape, **kwargs).as_np_ndarray()
 
     def slice_assign(self, rhs: Any, begin: Any, end: Any, step: Any) -> ndarray:

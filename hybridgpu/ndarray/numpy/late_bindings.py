@@ -15,7 +15,7 @@ __all__ = ["late"]
 
 
 class NumpyArrayBindings(LateBindings):
-    """What the array class of np looks upwards for."""
+    """Functions that the array class of np looks upwards for."""
 
     array: Callable[..., ndarray]
     array_function: Callable[..., Any]

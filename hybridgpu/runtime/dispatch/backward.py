@@ -34,7 +34,7 @@ _INPUTS, _KEPT, _COTANGENTS, _SEED = range(4)
 
 
 class BackwardTemplate:
-    """What the recorded calls of one prepared call have in common.
+    """The common part of the recorded calls of one prepared call.
 
     Args:
         program: both programs; there is a backward one, and it runs on the host.

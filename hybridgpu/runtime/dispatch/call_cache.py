@@ -25,7 +25,7 @@ Call = Callable[..., Any]
 
 
 class CallKey(NamedTuple):
-    """What tells apart calls that differ in more than values.
+    """The key of calls that differ in values alone.
 
     Attributes:
         types: of all arguments, structured as they are; under ``autograd.record`` with whether a gradient is wanted.
@@ -124,7 +124,7 @@ class CallCache:
         self._calls = calls
 
     def dispatch_other(self, key: CallKey, general_call: Call, install: Callable[[Call], None]) -> Call:
-        """What a call of that key leaves to others: function (arguments as a tuple).
+        """The function (arguments as a tuple) to which a call of that key leaves others.
 
         Args:
             general_call: the general way.

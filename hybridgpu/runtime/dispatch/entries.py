@@ -22,7 +22,7 @@ _changing = Lock()  #: held while an entry begins or ends to wait for another th
 
 
 class Entry(Generic[P]):
-    """What is known of one signature.
+    """The entry of one signature.
 
     Attributes:
         reason: why a program is made, for reports.

@@ -19,7 +19,7 @@ __all__ = ["BoundParameters", "argument_types", "bind_parameters"]
 
 
 class BoundParameters(NamedTuple):
-    """What no call changes.
+    """The parameters of a prepared call, which no call changes.
 
     Attributes:
         live: the parameters' arrays by position.

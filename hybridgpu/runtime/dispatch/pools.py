@@ -288,7 +288,7 @@ def _references(held: _Held) -> tuple[int, int, int, int]:
 def result_allocator(
     type: TensorType, ctx: Context, device: Device, on_host: bool, reuse: bool, kind: Any = None
 ) -> Callable[[], NDArray]:
-    """What gives an array, of ``kind`` as for ``wrap``, for a result.
+    """The function that gives an array, of ``kind`` as for ``wrap``, for a result.
 
     Args:
         reuse: give memory out again; else, on the host, large results have memory that all share.

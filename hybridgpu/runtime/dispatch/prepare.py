@@ -47,7 +47,7 @@ ALIGNED = 15  #: bits of an address that kernels of a GPU want to be zero
 
 
 class LastCall(NamedTuple):
-    """What a call ran.
+    """The last call: what it ran.
 
     Attributes:
         types: of all inputs.

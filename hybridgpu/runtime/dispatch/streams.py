@@ -31,7 +31,7 @@ class StreamStates(threading.local):
         self._program, self._bound, self._allocators = program, bound, allocators
 
     def add(self) -> tuple[Callable[..., None], Sequence[Allocator]]:
-        """That of the current stream.
+        """The state of the current stream.
 
         Raises:
             CapturedError: the user captures it.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What was compiled and why: counters, ``compile_report()``, HYBRIDGPU_DEBUG and HYBRIDGPU_DUMP."""
+"""Reports of what was compiled and why: counters, ``compile_report()``, HYBRIDGPU_DEBUG and HYBRIDGPU_DUMP."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class CompileReport:
 
     @property
     def compiled_modules(self) -> int:
-        """How often a compiler ran."""
+        """The number of times a compiler ran."""
         return sum(e.compiled_modules for e in self.events)
 
     @property
@@ -139,7 +139,7 @@ def compile_report() -> CompileReport:
 
 
 def modules_compiled() -> int:
-    """How often a compiler has run so far in this process."""
+    """The number of times a compiler has run so far in this process."""
     return _modules[0]
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a compiled graph consists of, for people and for tests."""
+"""The report of what a compiled graph consists of, for people and for tests."""
 
 from __future__ import annotations
 

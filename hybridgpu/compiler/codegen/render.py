@@ -20,7 +20,7 @@ from ..schedule.kernel import FlatFields, Kernel, TemplateFields
 from .templates import Templates
 
 if TYPE_CHECKING:
-    from ..schedule.persistent.kernel import Step
+    from ..schedule.persistent.fields import Step
 
 __all__ = [
     "NUMBER",
@@ -212,7 +212,7 @@ def _text(fields: TemplateFields, function: Function) -> str:
 
 def _with_functions(fields: TemplateFields) -> TemplateFields:
     """The record of a kernel with steps, with their functions, each text once."""
-    from ..schedule.persistent.kernel import PersistentFields  # which few programs have
+    from ..schedule.persistent.fields import PersistentFields  # which few programs have
 
     assert isinstance(fields, PersistentFields)
     names: dict[str, str] = {}

@@ -86,10 +86,8 @@ class Workload:
         vector: elements of a span.
         unaligned_rows: rows may begin at any element.
         read, written: bytes of an element in memory.
-        passes: how often a row is walked, …
-        merges: … and how often states are put together.
-        state: bytes of the states of all passes.
-        operations: scalar operations of an element in all passes.
+        passes, merges: how often a row is read, and how often states are put together.
+        state, operations: bytes of the states, and scalar operations of an element, of all passes.
         live: what later passes need again.
         reread: bytes of an element that later passes read from memory.
         arrays, loaded: how many are read in spans, and bytes of an element of them all.
@@ -367,8 +365,7 @@ def _row_config(work: Workload, target: Target, team: int, cluster: int, block: 
     """The launch with rows along threads, and its seconds by the cost model.
 
     Args:
-        team: threads of a row in each block.
-        cluster: blocks of a row.
+        team, cluster: threads of a row in each block, and blocks of a row.
         block: threads of a block; 0: those of a team, but at least the smallest block.
     """
     gpu = target.gpu
@@ -443,8 +440,7 @@ def _column_config(
     Args:
         neighbours: rows that are adjacent in memory.
         across: threads that each take ``work.vector`` rows.
-        down: threads that share a row.
-        cluster: blocks that share a row.
+        down, cluster: threads and blocks that share a row.
     """
     gpu = target.gpu
     threads = across * down

@@ -11,7 +11,7 @@
 //   SLICES               parts of the output channels of a group, so that there are enough units for many threads
 //   TAPS, taps[]         elements of a window, and where each lies from the window's first one
 //   WP, STEP, XC         distance of rows, columns and channels in what the taps read
-//   FLAT                 the epilogue sees no end of a row
+//   FLAT, FILL_FLAT      the epilogue, and what computes the operand, see no end of a row
 //   BLOCK                output channels whose weights lie side by side (conv_packed_tile); 0: they do not
 //   DIRECT               the taps read the operand itself; else a copy of the band, padded with zeros
 //   PH, PW, RP, SCRATCH  of that copy: phases of the strides (so that neighbours stay neighbours), rows, elements
@@ -288,9 +288,16 @@ static __attribute__((noinline)) void conv_made_row(const F& fill, const Index n
 template <typename S, typename F, typename T>
 static __attribute__((noinline)) void conv_make(const F& fill, const Index n, const int g, const Index d, const Index h,
                                                 const Index column, T* to) {
+  constexpr bool plain = S::TAPS == 1 && S::SD == 1 && S::SH == 1 && S::SW == 1 && S::WP == S::W &&
+                         S::LD == 0 && S::LH == 0 && S::LW == 0 && S::OH <= S::H && S::OD <= S::D;
   for (int c = g * S::CG; c < (g + 1) * S::CG; ++c)
     for (int k = 0; k < S::KD; ++k) {
       const Index qd = d * S::SD + k * S::DD - S::LD;
+      if constexpr (plain && S::FILL_FLAT) {  // whole rows, which follow each other
+        fill(n, c, qd, 0, h * S::W, S::RP * S::WP, to);
+        to += S::RP * S::WP;
+        continue;
+      }
       for (int ph = 0; ph < S::PH; ++ph)
         for (int pw = 0; pw < S::PW; ++pw)
           for (int r = 0; r < S::RP; ++r, to += S::WP) {

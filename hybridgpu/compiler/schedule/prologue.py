@@ -8,6 +8,7 @@ function gets a *loader*, a lambda that computes neighbouring elements from wide
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from ...core.dataclass import dataclass
@@ -21,7 +22,7 @@ from ..passes.fuse.group import Group
 from .blocks import Block, Line, for_head, texts
 from .collapse_axes import can_collapse, split_at_quotients
 from .cpu.loop_nests import blocks, build_loops, has_transposes
-from .index_set_splitting import bit_copies
+from .index_set_splitting import MAX_CONDITIONS, bit_copies, breakpoints, restrict
 from .kernel import CWriter, Statement, address, headers, variables_of
 from .scalar import Scalar, ScalarProgram, operand_program
 from .traffic import elements_read
@@ -210,6 +211,21 @@ def panel(
 
 
 @dataclass(frozen=True)
+class ImagePiece:
+    """The channels below ``end`` of a convolution's computed operand, from those of the piece before on.
+
+    Attributes:
+        once, each: statements of a row and of each neighbour.
+        value: C text of the element.
+    """
+
+    end: int
+    once: list[Statement]
+    each: list[Statement]
+    value: str
+
+
+@dataclass(frozen=True)
 class ImagePrologue:
     """A convolution's operand as a lambda that computes neighbours of a row (an element, on a GPU).
 
@@ -217,9 +233,9 @@ class ImagePrologue:
         program: what it computes.
         axes: names of its parameters: sample, channel, and three spatial axes.
         step: from one neighbour to the next; 0: there is one.
-        once, each: statements of a row and of each neighbour.
+        flat: whether rows of a plane follow each other in all that it reads, so that they can be computed as one.
+        pieces: one, or on the CPU one for each part of a join along channels, which has no tests then.
         type: of the element in memory, if it were there.
-        value: C text of the element.
         elements_read: array -> how many of its elements are read.
         headers: what the statements call for.
     """
@@ -227,10 +243,9 @@ class ImagePrologue:
     program: ScalarProgram
     axes: tuple[str, ...]
     step: int
-    once: list[Statement]
-    each: list[Statement]
+    flat: bool
+    pieces: list[ImagePiece]
     type: str
-    value: str
     elements_read: dict[Node, int]
     headers: tuple[str, ...]
 
@@ -250,16 +265,30 @@ def image_prologue(group: Group, operand: Node, writer: CWriter, step: int) -> I
     variables = [Var(name, d) for name, d in zip(used, operand.shape, strict=True)]
     inner = variables[-1]
     program = operand_program(group, operand, variables, inner)
+    channels = variables[1]
+    points = breakpoints(program, channels) if writer.target.device.loop_nests else []
+    if len(points) > MAX_CONDITIONS:
+        points = []
+    parts = [program]
+    if points:
+        parts = [restrict(program, channels, *ends)[0] for ends in pairwise([0, *points, channels.extent])]
+    pieces = [
+        _image_piece(part, inner, writer, end) for part, end in zip(parts, [*points, channels.extent], strict=True)
+    ]
+    flat = rank > 1 and all(part.runs_on(variables[-2], inner, stores=False) for part in parts)
+    read = elements_read(program)
+    return ImagePrologue(program, names, step, flat, pieces, operand.dtype.storage, read, headers(program))
+
+
+def _image_piece(program: ScalarProgram, inner: Var, writer: CWriter, end: int) -> ImagePiece:
+    """The piece that ``program`` computes, along ``inner``."""
     mine = CWriter(writer.target, program, pointers=writer.pointers, runtime_args=writer.runtime_args)
     once: list[Statement] = []
     each: list[Statement] = []
     for s in program.scalars:
         if statement := mine.statement(s):
             (each if inner in s.vars else once).append(statement)
-    value = mine.names[program.stores[0].value]
-    return ImagePrologue(
-        program, names, step, once, each, operand.dtype.storage, value, elements_read(program), headers(program)
-    )
+    return ImagePiece(end, once, each, mine.names[program.stores[0].value])
 
 
 # -- a GPU

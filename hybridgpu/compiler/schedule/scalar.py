@@ -174,6 +174,22 @@ class ScalarProgram:
                 exprs[r.position] = None
         return list(exprs)
 
+    def runs_on(self, row: Var, column: Var, stores: bool = True) -> bool:
+        """Whether positions go on from the end of a ``row`` in the next one: rows are one of row times column elements.
+
+        Args:
+            stores: those of stores do, too.
+        """
+        own = {row, column}
+        exprs = {s.offset for s in self.scalars if s.offset is not None}
+        exprs |= {c.expr for s in self.scalars for c in s.conditions}
+        exprs |= {t.offset for t in self.stores if stores}
+        return all(
+            e.coefficient(row) == column.extent * e.coefficient(column)
+            and all(a in own or not a.vars & own for a, _ in e.terms)
+            for e in exprs
+        )
+
     def replace(self, table: dict[Var, Expr]) -> None:
         """Substitute loop variables everywhere (the lists of variables are the caller's)."""
         cache: dict[Expr, Expr] = {}

@@ -49,6 +49,7 @@ _THREADS = 128  #: of a block
 _MAX_LINE_REGISTERS = 16  #: elements of a line that a thread has at hand
 _UNITS = 64  #: units of a sample that a convolution has at least, if it has so many channels (CPU), …
 _CHUNKS = 32  #: … and chunks of a step: where there are more, these share few bands
+_COMPUTED_CHUNKS = 8  #: … the same, where a band is computed
 _SLICE_CHANNELS = 16  #: … of so many of which a unit is one, or of four times as many where it copies its band
 
 
@@ -263,7 +264,7 @@ def _band_kernel(c: Convolution) -> Kernel:
         computes_once=height % band.rows == 0 and width % band.columns == 0,
         compile_cost=3,
         # where there are bands enough, a chunk copies none that another one copies, too
-        chunk_multiple=_chunk_multiple(units, slices),
+        chunk_multiple=_chunk_multiple(units, slices, _COMPUTED_CHUNKS if c.image else _CHUNKS),
     )
 
 
@@ -273,17 +274,12 @@ def _is_flat(c: Convolution, band: Band) -> bool:
     if len(c.axes) < 4 or not (band.contiguous and band.columns == width and height > 1 < width):
         return False
     row, column = c.axes[-2:]
-    exprs = c.writer.program.expressions()
-    return all(
-        e.coefficient(row) == width * e.coefficient(column)
-        and all(a in (row, column) or not a.vars & {row, column} for a, _ in e.terms)
-        for e in exprs
-    )
+    return c.writer.program.runs_on(row, column)
 
 
 @computed
-def _chunk_multiple(units: int, slices: int) -> int:
-    return max(n for n in range(1, slices + 1) if slices % n == 0 and (n == 1 or units // n >= _CHUNKS))
+def _chunk_multiple(units: int, slices: int, chunks: int) -> int:
+    return max(n for n in range(1, slices + 1) if slices % n == 0 and (n == 1 or units // n >= chunks))
 
 
 def _slices(shape: ConvShape, band: Band, bands: int) -> int:

@@ -188,7 +188,7 @@ def _operands(b: Builder, node: Node, inputs: list[Node], ctx: PassContext, gene
             return [i if readable_without_copy(node, k, i) else _copy(b, i) for k, i in enumerate(inputs)]
         x, w = inputs
         is_read = [readable_without_copy(node, k, i, True) for k, i in enumerate(inputs)]
-        block = 0 if packed_weight(w) else ctx.select.packed_outputs(node, is_free=not is_read[1])
+        block = 0 if packed_weight(node, w) else ctx.select.packed_outputs(node, is_free=not is_read[1])
         if block:
             w = pack(b, w, block)
         elif not is_read[1]:
@@ -217,7 +217,7 @@ def readable_without_copy(node: Node, k: int, operand: Node, generated: bool = F
     """
     if node.prim.name in PRODUCTS and k < 2:
         return _dot_can_read(operand, generated)
-    if generated and node.prim.name == "conv" and k == 1 and packed_weight(operand):
+    if generated and node.prim.name == "conv" and k == 1 and packed_weight(node, operand):
         return True
     return _has_memory(strip_views(operand, RESHAPES))
 
@@ -226,7 +226,7 @@ def memory_behind(node: Node, k: int, operand: Node, generated: bool = False) ->
     """The node in memory where ``operand`` is read; the arguments are those of :func:`readable_without_copy`."""
     if not readable_without_copy(node, k, operand, generated):
         return operand
-    packed = packed_weight(operand) if generated and node.prim.name == "conv" else None
+    packed = packed_weight(node, operand) if generated and node.prim.name == "conv" and k == 1 else None
     if packed:
         return packed[0]
     view = as_strided(operand)

@@ -2,17 +2,27 @@
 """Packed weights of convolutions: blocks of output channels that lie side by side, as the CPU's kernel broadcasts to them.
 
 A weight (O, C, *K) is kept as (O / block, C, *K, block). A convolution takes the view of it that looks like the weight
-again, so that its meaning does not change; a kernel asks what is behind that view.
+again, so that its meaning does not change; a kernel asks what is behind that view. A program may have such views of its own,
+of blocks of any size, as of a transposed matrix: the kernel computes with one vector or two of channels of one group.
 """
 
 from __future__ import annotations
 
+from math import prod
+
+from ..devices.cpu import CpuConstants
 from ..ir.graph import Builder, Node
 from ..ir.indexing import Var, linearize, of_var, view_operands
 from . import TABLE
 from .views import PERMUTING_VIEWS
 
-__all__ = ["pack", "packed_weight"]
+__all__ = ["block_sizes", "pack", "packed_weight"]
+
+
+def block_sizes(itemsize: int) -> tuple[int, int]:
+    """The output channels that a block may have, the better number first: elements of two of the widest vectors, and of one."""
+    lanes = CpuConstants.vector_bytes // itemsize
+    return 2 * lanes, lanes
 
 
 def pack(b: Builder, w: Node, block: int, **params: str) -> Node:
@@ -24,15 +34,26 @@ def pack(b: Builder, w: Node, block: int, **params: str) -> Node:
     return b.reshape(b.transpose(copy, (0, n + 1, *range(1, n + 1))), w.shape)
 
 
-def packed_weight(operand: Node) -> tuple[Node, int] | None:
-    """The packed array of which ``operand`` is the view that looks like a weight, and its block; None for other operands."""
+def packed_weight(conv: Node, operand: Node | None = None) -> tuple[Node, int] | None:
+    """The packed array of which the weight of ``conv`` is a view, and its block; None where the kernel cannot read it so.
+
+    Args:
+        operand: a view or a value that takes the place of the weight.
+    """
+    operand = operand or conv.inputs[1]
     if operand.prim.name != "reshape" or operand.inputs[0].prim.name not in PERMUTING_VIEWS:
         return None
     source: Node = operand
     while source.prim.name in PERMUTING_VIEWS:
         source = source.inputs[0]
-    (outputs, *inner), block = operand.shape, source.shape[-1]
-    if source.prim.family == "view" or source.ndim < 2 or outputs % block:
+    if source.prim.family in ("view", "leaf") and source.prim.name != "input":
+        return None
+    (outputs, *inner), block, params = operand.shape, source.shape[-1] if source.shape else 0, conv.params
+    if (
+        block not in block_sizes(source.dtype.size)
+        or outputs // params["groups"] % block
+        or prod(params["base_dilate"]) > 1
+    ):
         return None
     outer, lane = Var("outer", outputs // block), Var("lane", block)
     variables = [Var(f"d{k}", d) for k, d in enumerate(inner)]

@@ -13,6 +13,7 @@ from ....core.dataclass import dataclass
 from ...devices.cpu import CpuConstants
 from ...ir.dims import cached_by_extents, nominal
 from ...ir.graph import Node
+from ...primitives.packed_weight import block_sizes
 
 __all__ = [
     "BAND_BYTES",
@@ -237,8 +238,7 @@ def packed_outputs(s: ConvShape, itemsize: int, is_free: bool) -> int:
     Args:
         is_free: see ``Selector.packed_outputs``.
     """
-    lanes = CpuConstants.vector_bytes // itemsize
-    block = next((v * lanes for v in (2, 1) if s.outputs % (v * lanes) == 0), 0)
+    block = next((n for n in block_sizes(itemsize) if s.outputs % n == 0), 0)
     band = band_of(s, itemsize)
     if prod(s.base) > 1 or not block or band is None or band_of(s, itemsize, False, block) is None:
         return 0

@@ -188,7 +188,7 @@ def convolution(
     assert shape is not None and program.contraction is not None
     swapped = target.name != "cpu" and _swapped_layouts(conv) is not None
     x, w = (strip_views(i) if swapped else strip_views(i, RESHAPES) for i in conv.inputs)
-    packed = packed_weight(conv.inputs[1])
+    packed = packed_weight(conv) if target.name == "cpu" else None
     if packed:
         w = packed[0]
     writer = CWriter(target, program, allows_dynamic=True)
@@ -239,7 +239,7 @@ def schedule_conv(
 def _band_kernel(c: Convolution) -> Kernel:
     """On the CPU: bands of the result, tile after tile."""
     shape = c.shape
-    _, block = packed_weight(c.conv.inputs[1]) or (None, 0)
+    _, block = packed_weight(c.conv) or (None, 0)
     band = band_of(shape, c.conv.dtype.size, c.image is not None, block)
     assert band is not None
     pixels = shape.is_pointwise and band.direct  # one kernel whatever the number of inputs

@@ -172,5 +172,5 @@ def packed_pixels(b: Builder, x: Node, w: Node) -> Node:
 
 
 @case("f32[2,4,12,16]", "f32[16]", "f32[1,4,3,3,16]")
-def packed_weight_of_made(b: Builder, x: Node, c: Node, w: Node) -> Node:
+def packed_weight_with_prologue(b: Builder, x: Node, c: Node, w: Node) -> Node:
     return plain_conv(b, b.max(x + c, 0.0), of_packed(b, w)) * 0.5

@@ -22,6 +22,7 @@ from ....core.dtypes import DType
 from ...devices.cpu import CpuConstants
 from ...ir.dims import cached_by_extents
 from ...ir.graph import Node, Params
+from ...primitives.packed_weight import packed_weight
 from ...target import Target
 from ..choice import Choice
 from ..in_place import in_place_pairs
@@ -205,6 +206,8 @@ def filter_gradient_of(conv: Node) -> tuple[FilterGradient, PlaneLayout, PlaneLa
     outside = [p.samples_outside for p in planes if p is not None]
     if False in outside or (True not in outside and prod(w.shape[2:]) <= conv.size // prod(conv.shape[:2])):
         return None  # a convolution as it was written
+    if outside[0] is not True and packed_weight(conv):
+        return None  # one picture and blocks of windows of one element, which lie like a matrix that is transposed
     turned = []
     for a, b, m, n in zip(planes[0].reversed, planes[1].reversed, x.shape[2:], w.shape[2:], strict=True):
         if m > 1 and n > 1 and a != b:

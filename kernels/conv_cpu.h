@@ -321,6 +321,7 @@ static __attribute__((noinline)) void conv_phase(const T* HG_RESTRICT plane, con
   constexpr int begin = before < S::WP ? before : S::WP;
   constexpr int end = reach < begin ? begin : reach < S::WP ? reach : S::WP;
   for (int r = 0; r < S::RP; ++r, to += S::WP) {
+    __asm__ volatile("" ::: "memory");  // else g++ 12 vectorises over rows, and mixes up those that strides thin out
     const Index h = top + (Index)r * S::SH;
     if (plane && h >= 0 && h < S::H) {
       const T* row = plane + h * S::W + first;

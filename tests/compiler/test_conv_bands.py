@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from hybridgpu.backends.cpu.backend import cpu_backend
+from hybridgpu.compiler import reference
 from hybridgpu.compiler.ir import tensor_type
 from hybridgpu.compiler.pipeline import compile_graph
 from hybridgpu.compiler.primitives import builder
@@ -57,6 +58,34 @@ def test_rows_of_a_band_that_is_no_copy(plane, inputs, outputs, compiler):
     cpu_backend().load(program)(arrays, [found])
     want = np.einsum("nchw,oc->nohw", arrays[0].astype(np.float64), arrays[1][:, :, 0, 0].astype(np.float64))
     np.testing.assert_allclose(found, want, rtol=1e-4, atol=1e-3)
+
+
+#: copies whose columns are thinned out, and whose rows are not: operand, weight, strides, zeros around, element type
+THINNED = {
+    "six of sixteen": ((2, 1, 5, 16), (4, 1, 2, 1), (1, 3), ((1, 0), (2, 1)), "f32"),
+    "two phases": ((1, 2, 8, 15), (4, 2, 2, 3), (1, 2), ((0, 0), (1, 1)), "f32"),
+    "three phases": ((1, 1, 14, 28), (4, 1, 5, 5), (1, 3), ((2, 0), (2, 2)), "f32"),
+    "short rows": ((1, 2, 7, 3), (4, 2, 3, 1), (1, 2), ((1, 0), (1, 0)), "f32"),
+    "doubles": ((1, 2, 14, 3), (4, 2, 3, 1), (1, 2), ((1, 0), (1, 0)), "f64"),
+    "many rows": ((1, 2, 16, 7), (4, 2, 2, 1), (1, 3), ((0, 0), (1, 0)), "f32"),
+}
+
+
+@pytest.mark.as_shipped
+@pytest.mark.parametrize("name", THINNED)
+def test_columns_are_thinned_out(name, compiler):
+    """GCC 12 mixed up rows here where it vectorised over them."""
+    shape, weight, stride, (low, high), short = THINNED[name]
+    rng, dtype = np.random.default_rng(0), from_short(short)
+    b = builder()
+    x, w = (b.input(tensor_type(s, dtype)) for s in (shape, weight))
+    y = b.conv(x, w, stride=stride, low=low, high=high, dilate=(1, 1), base_dilate=(1, 1), groups=1)
+    graph, arrays = b.finish([y]), [rng.integers(-4, 5, s).astype(dtype.np) for s in (shape, weight)]
+    program = compile_graph(graph, CPU)
+    assert program.kernels[0].choice["copies"]
+    found = np.full(y.shape, np.nan, dtype.np)
+    cpu_backend().load(program)(arrays, [found])
+    np.testing.assert_array_equal(found, reference.evaluate(graph, arrays)[0])
 
 
 #: what a tile of pixels is -> operand, weight, block, steps that differ from one, element type

@@ -12,7 +12,8 @@
 //   TAPS, taps[]         elements of a window, and where each lies from the window's first one
 //   WP, STEP, XC         distance of rows, columns and channels in what the taps read
 //   FLAT, FILL_FLAT      the epilogue, and what computes the operand, see no end of a row
-//   BLOCK                output channels whose weights lie side by side (conv_packed_tile); 0: they do not
+//   BLOCK                output channels whose weights lie side by side (conv_packed_tile): whole vectors of them, of which
+//                        OG is a multiple; 0: they do not
 //   DIRECT               the taps read the operand itself; else a copy of the band, padded with zeros
 //   PH, PW, RP, SCRATCH  of that copy: phases of the strides (so that neighbours stay neighbours), rows, elements
 // The operand is a pointer, or a function: `fill(n, c, d, h, w, count, to)` computes `count` of its elements, SW apart
@@ -154,7 +155,7 @@ struct conv_packed_shape {
 // Steps of one tap of `pixels` (see conv_tile_cost): multiplications, or waiting for them, and loads of weights.
 constexpr int conv_packed_cost(int pixels, int vectors) {
   const int work = pixels * vectors;
-  return pixels == 0 ? 0 : (work > 8 ? work : 8) + 2;
+  return (work > 8 ? work : 8) + 2;
 }
 
 // The tile that takes the fewest steps for rows x columns of pixels; what is left over of either is a tile of its own.

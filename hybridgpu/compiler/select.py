@@ -28,9 +28,8 @@ __all__ = ["Kind", "Selection", "Selector", "library_computes", "select"]
 
 Kind = Literal["matmul", "conv", "conv_input_dilated", "conv_backward_filter", "scatter", "library"]
 
-_MIN_UTILIZATION = (
-    0.4  #: CPU: the share of a direct convolution's multiplications that counts, from which on it pays, …
-)
+#: CPU: the share of a direct convolution's multiplications that counts, from which on it pays, …
+_MIN_UTILIZATION = 0.4
 _THIN_CHANNELS = 16  #: … or with so few channels, of which windows make products too thin, …
 _MIN_THIN_UTILIZATION = 0.1  #: … the share where there are zeros between elements, which cost less then
 

@@ -3,7 +3,8 @@
 
 Two records, :class:`.cpu.CpuConstants` and :class:`.gpu.GpuConstants`, hold every figure that describes a device rather
 than a decision of the compiler: seconds, rates, latencies, sizes of caches, limits. Those of array libraries are in
-:mod:`.array_library`. Tile sizes and thresholds that were chosen to fit them stay beside the code that uses them, and are written as shares of these figures where they are that.
+:mod:`.array_library`. Tile sizes and thresholds that were chosen to fit them stay beside the code that uses them, and are
+written as shares of these figures where they are that.
 """
 
 from __future__ import annotations

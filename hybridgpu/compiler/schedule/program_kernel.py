@@ -35,7 +35,7 @@ class TargetOptions(TypedDict, total=False):
 
 
 class KernelOptions(TargetOptions, total=False):
-    """These, and the pairs that may share memory, which follow from a program and the arrays read besides."""
+    """Fields of TargetOptions, and the pairs that may share memory: these follow from a program and the arrays read besides."""
 
     in_place: Sequence[tuple[Node, Node]]
 

@@ -34,9 +34,8 @@ LANES = CpuConstants.vector_bytes // 4  #: floats of the widest vector
 _MIN_REREAD_CHANNELS = 64  #: output channels that read a band so often that it should stay in a cache, …
 _MIN_NEAR_PIXELS = 6 * LANES  #: … in the first level if a tile's pixels fit there, …
 _MIN_FAR_PIXELS = 512  #: … else in the second, in rows that the hardware fetches ahead
-_MIN_MOVED_ROWS = (
-    4  #: rows that are moved together so that an epilogue has whole vectors: what was just stored is read late
-)
+#: rows that are moved together so that an epilogue has whole vectors: what was just stored is read late
+_MIN_MOVED_ROWS = 4
 _PACKED_PIXELS = 512  #: of a band beside a packed weight: results of a block of channels stay near
 #: terms of a sum that a packed weight is worth the transposition of the results for, if pixels fill their vectors …
 _MIN_PACKED_TERMS = 256

@@ -14,7 +14,7 @@
 #include "cpu.h"
 #include "math_cpu_basic.h"
 #include "conv_cpu.h"
-namespace mul_add_conv_c759137f_ {
+namespace mul_add_conv_f58c8529_ {
 struct S {
   static constexpr int G = 1, CG = 4, OG = 8;
   static constexpr int D = 1, H = 12, W = 16;
@@ -26,13 +26,13 @@ struct S {
   static constexpr int R = 10, B = 14, WP = 16, STEP = 1, XC = 192;
   static constexpr int PH = 1, PW = 1, RP = 12, SCRATCH = 832;
   static constexpr int SLICES = 1, BLOCK = 0;
-  static constexpr bool FLAT = true;
+  static constexpr bool FLAT = true, FILL_FLAT = true;
   static constexpr bool DIRECT = false;
   static constexpr int TAPS = 9;
   static constexpr int taps[TAPS] = { 0, 1, 2, 16, 17, 18, 32, 33, 34 };
 };
 }  // namespace
-HG_KERNEL mul_add_conv_c759137f(const float* HG_RESTRICT x0, const float* HG_RESTRICT x1, const float* HG_RESTRICT x2, const float* HG_RESTRICT x3, float* HG_RESTRICT y0, const Index begin, const Index end) {
+HG_KERNEL mul_add_conv_f58c8529(const float* HG_RESTRICT x0, const float* HG_RESTRICT x1, const float* HG_RESTRICT x2, const float* HG_RESTRICT x3, float* HG_RESTRICT y0, const Index begin, const Index end) {
   const auto image = [&](const Index n, const Index c, const Index d, const Index h, const Index first, const Index count, float* const to) __attribute__((always_inline)) {
     const float v1 = x1[c];
     const float v3 = x2[c];
@@ -46,7 +46,7 @@ HG_KERNEL mul_add_conv_c759137f(const float* HG_RESTRICT x0, const float* HG_RES
       to[j] = v5;
     }
   };
-  hg::conv<mul_add_conv_c759137f_::S>(image, x3, begin, end, 4, [&](const Index i0, const Index i1, const Index d, const Index i2, const Index first, const float* line) __attribute__((always_inline)) {
+  hg::conv<mul_add_conv_f58c8529_::S>(image, x3, begin, end, 4, [&](const Index i0, const Index i1, const Index d, const Index i2, const Index first, const float* line) __attribute__((always_inline)) {
     HG_SIMD
     for (Index j = 0; j < 140; ++j) {
       const Index i3 = first + j;
@@ -57,5 +57,5 @@ HG_KERNEL mul_add_conv_c759137f(const float* HG_RESTRICT x0, const float* HG_RES
   });
 }
 HG_EXPORT void run0(char* arena, const Index* e, char* const* w, char* input0, char* input1, char* input2, char* input3, char* output0) {
-  mul_add_conv_c759137f((float*)input0, (float*)input1, (float*)input2, (float*)input3, (float*)output0, 0, e[0]);
+  mul_add_conv_f58c8529((float*)input0, (float*)input1, (float*)input2, (float*)input3, (float*)output0, 0, e[0]);
 }

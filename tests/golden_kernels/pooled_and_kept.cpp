@@ -11,7 +11,7 @@
 #endif
 #include "cpu.h"
 #include "conv_cpu.h"
-namespace conv_a91d88ef_ {
+namespace conv_b6990e78_ {
 struct S {
   static constexpr int G = 1, CG = 3, OG = 4;
   static constexpr int D = 1, H = 10, W = 10;
@@ -23,14 +23,14 @@ struct S {
   static constexpr int R = 8, B = 8, WP = 10, STEP = 1, XC = 100;
   static constexpr int PH = 1, PW = 1, RP = 0, SCRATCH = 0;
   static constexpr int SLICES = 1, BLOCK = 0;
-  static constexpr bool FLAT = true;
+  static constexpr bool FLAT = true, FILL_FLAT = false;
   static constexpr bool DIRECT = true;
   static constexpr int TAPS = 9;
   static constexpr int taps[TAPS] = { 0, 1, 2, 10, 11, 12, 20, 21, 22 };
 };
 }  // namespace
-HG_KERNEL conv_a91d88ef(const float* HG_RESTRICT x0, const float* HG_RESTRICT x1, float* HG_RESTRICT y0, const Index begin, const Index end) {
-  hg::conv<conv_a91d88ef_::S>(x0, x1, begin, end, 3, [&](const Index i0, const Index i1, const Index d, const Index i2, const Index first, const float* line) __attribute__((always_inline)) {
+HG_KERNEL conv_b6990e78(const float* HG_RESTRICT x0, const float* HG_RESTRICT x1, float* HG_RESTRICT y0, const Index begin, const Index end) {
+  hg::conv<conv_b6990e78_::S>(x0, x1, begin, end, 3, [&](const Index i0, const Index i1, const Index d, const Index i2, const Index first, const float* line) __attribute__((always_inline)) {
     HG_SIMD
     for (Index j = 0; j < 64; ++j) {
       const Index i3 = first + j;
@@ -89,8 +89,8 @@ HG_KERNEL add_max_amax_0f4901f7(const float* HG_RESTRICT x0, const float* HG_RES
     }
   }
 }
-HG_KERNEL conv_a91d88ef(const float* HG_RESTRICT x0, const float* HG_RESTRICT x1, float* HG_RESTRICT y0, const Index begin, const Index end);
+HG_KERNEL conv_b6990e78(const float* HG_RESTRICT x0, const float* HG_RESTRICT x1, float* HG_RESTRICT y0, const Index begin, const Index end);
 HG_EXPORT void run0(char* arena, const Index* e, char* const* w, char* input0, char* input1, char* input2, char* output0, char* output1) {
-  conv_a91d88ef((float*)input0, (float*)input1, (float*)output1, 0, e[0]);
+  conv_b6990e78((float*)input0, (float*)input1, (float*)output1, 0, e[0]);
   add_max_amax_0f4901f7((float*)output1, (float*)input2, (float*)output0, 0, e[1]);
 }

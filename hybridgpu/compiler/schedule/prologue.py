@@ -249,6 +249,28 @@ class ImagePrologue:
     elements_read: dict[Node, int]
     headers: tuple[str, ...]
 
+    @property
+    def element(self) -> list[str]:
+        """The statements of one element (on a GPU)."""
+        (piece,) = self.pieces
+        return texts([*piece.once, *piece.each])
+
+    @property
+    def value(self) -> str:
+        """C text of that element."""
+        return self.pieces[0].value
+
+    @property
+    def row(self) -> list[Line]:
+        """The loops over ``count`` neighbours from ``first`` on, which are stored in ``to`` (on the CPU)."""
+        place = f"first + j * {self.step}" if self.step > 1 else "first + j"
+        rest: list[Line] = []
+        for piece in reversed(self.pieces):
+            each = [f"const Index {self.axes[-1]} = {place};", *texts(piece.each), f"to[j] = {piece.value};"]
+            lines: list[Line] = [*texts(piece.once), Block(["HG_SIMD", for_head("j", "0", "count")], each)]
+            rest = [Block([f"if ({self.axes[1]} < {piece.end})"], lines, rest)] if rest else lines
+        return rest
+
 
 def strided_in_rows(group: Group, operand: Node) -> Node | None:
     """An array whose elements lie apart where those of a row of ``operand`` are neighbours, the largest one."""

@@ -70,6 +70,16 @@ class CpuConvFields(ConvFields):
     slices: int
     flat: bool
 
+    @property
+    def computes_flat(self) -> bool:
+        """Whether whole planes of a computed operand are computed as one row."""
+        return self.image is not None and self.image.flat
+
+    @property
+    def run(self) -> int:
+        """Results that the epilogue gets at once."""
+        return self.band.rows * self.band.columns if self.flat else self.band.columns
+
 
 @dataclass(frozen=True, kw_only=True)
 class CudaConvFields(ConvFields, FlatFields):

@@ -23,13 +23,14 @@ from hybridgpu.backends.cuda.driver import module_source
 from hybridgpu.backends.cuda.nvrtc import NUMERIC
 from hybridgpu.cache.package_files import kernels_folder
 from hybridgpu.compiler.devices.cpu import CpuConstants
+from hybridgpu.compiler.ir import tensor_type
 from hybridgpu.compiler.pipeline import compile_graph
 from hybridgpu.compiler.primitives import builder
 from hybridgpu.compiler.program import KernelStep
 from hybridgpu.compiler.schedule import fuse_prologues as prologues
 from hybridgpu.compiler.schedule.matmul import config_cuda
 from hybridgpu.compiler.target import CPU, CUDA
-from hybridgpu.core.dtypes import from_short
+from hybridgpu.core.dtypes import f32, from_short
 
 # -- producers: (builder, function that makes an input, shape, dtype) -> node of that shape and dtype
 
@@ -235,6 +236,20 @@ CONVOLUTIONS = [(1, "f32", 1), (2, "f32", 1), (2, "f64", 2), (3, "f32", 1), (1, 
 )
 def test_convolutions(generous, compiler, cuda_driver, target, rank, dtype, stride):
     check(convolution(rank, dtype, stride), target, cuda_driver, ("conv",))
+
+
+def test_a_join_before_windows(compiler, cuda_driver):
+    """Tests of windows ask for a row's place, which is known where the loops of a panel of rows begin; those of joins split them."""
+    b = builder()
+    x, y = (b.input(tensor_type((8, 32, 17, 3), f32), name) for name in "xy")
+    w = b.input(tensor_type((16, 64, 5, 5), f32), "w")
+    one, two = (1, 1), (2, 2)
+    z = b.conv(b.concat([x, y], 1), w, stride=one, low=two, high=two, dilate=one, base_dilate=one, groups=1)
+    made = b.finish([z])
+    program = compile_graph(made, CPU)
+    assert program.kernels[-1].kind == "matmul"  # three columns of five taps: unfolded
+    inputs = given_to(made)
+    Oracle(made, inputs).check(run(program, inputs, cuda_driver), "cpu")
 
 
 # -- the rule

@@ -144,7 +144,8 @@ def _restricted(
     if s.op == "predicate":
         if not conditions:
             return Scalar("const", s.dtype, value=True)
-        used = frozenset[Var]().union(*(c.expr.vars for c in conditions))
+        # (what conditions name besides ``s.vars`` is known where the loops begin)
+        used &= frozenset[Var]().union(*(c.expr.vars for c in conditions))
     return Scalar(s.op, s.dtype, args, s.node, s.value, None if s.offset is None else renew(s.offset), conditions, used)
 
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The cost of a graph in an array library, primitive by primitive, and what one compiled program would save.
 
-Eager operators ask this once for each of their types: the answer decides who computes an operator in this process and in
-every other one, so it follows from the graph and from the kind of device alone, never from a measurement.
+Eager operators ask this once for each of their types, executors for their graphs: the answer decides who computes an operator
+in this process and in every other one, so it follows from the graph and from the kind of device alone, never from a measurement.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from ..core.dtypes import f32
 from .devices.array_library import ARRAY_LIBRARIES, NumpyConstants
 from .ir.graph import Graph, Node
 
-__all__ = ["KernelKind", "kernel_kind"]
+__all__ = ["KernelKind", "interpreted_seconds", "kernel_kind"]
 
 MIN_ELEMENTS = 512  #: of the largest array: programs with very many signatures, such as tests, have small ones
 _FASTER = 1.6  #: times faster that it has to be, besides
@@ -73,6 +73,12 @@ def kernel_kind(graph: Graph, device: str) -> KernelKind:
     literal = any(n.prim.family in _LITERAL for n in graph.nodes)
     shared = not literal and saved > library.saved_any_size_seconds
     return KernelKind.ANY_SIZE if shared else KernelKind.NONE
+
+
+def interpreted_seconds(graph: Graph, device: str) -> float:
+    """Seconds of the array library for a graph that runs primitive by primitive; ``device`` as for ``kernel_kind``."""
+    library = ARRAY_LIBRARIES[device]
+    return sum((_seconds(n, library) for n in graph.nodes if n.prim.family != "leaf"), 0.0)
 
 
 def _seconds(node: Node, library: NumpyConstants, strided: bool = True) -> float:

@@ -9,9 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from ..backends.devices import device_of
+from ..backends.devices import HostDevice, device_of
 from ..backends.write_tracking import assign
 from ..base import MXNetError
+from ..compiler.interpreter_cost import interpreted_seconds
 from ..compiler.ir.types import TensorType
 from ..context import Context
 from ..core import autograd_state
@@ -29,22 +30,27 @@ from ..runtime.interpreter import NodeInterpreter
 from ..runtime.recorded_program import RecordedCall, RecordedProgram, recorded_program
 from ..symbol.ctx_groups import head_contexts
 from ..symbol.inference import Inference
-from ..symbol.lowering import structure
+from ..symbol.lowering import lower_symbol, structure
 from ..symbol.node import SymbolNode, topological
 from ..symbol.symbol import Symbol
 from ..util import is_np_shape
 
 __all__ = ["Executor"]
 
-#: calls of an executor that are interpreted before its graph is compiled: compiling costs as much as some tens of them
+#: calls of an executor that are interpreted before its graph is compiled, at most: compiling costs as much as some tens of them
 _COMPILE_AFTER = 32
+#: estimated seconds of those calls, but one call at least: a network of which this is few calls takes 2 to 6 s to compile, and
+#: NumPy some times longer than the estimate
+_INTERPRETED_SECONDS = 1.0
+_RECORDED = 3  #: times what its forward pass costs: a call with its backward pass, which computes two products for each
 _PLAN_AFTER = 4  #: the same of one made from another that is compiled, whose kernels it has: no compiler runs
 
 
 class Executor:
     """A Symbol with arrays for its variables; make it with ``Symbol.bind`` or ``simple_bind``.
 
-    Its first calls are interpreted operator by operator; an executor that goes on is compiled.
+    Its first calls are interpreted operator by operator, the fewer the more its graph computes; an executor that goes on is
+    compiled.
 
     With groups (``group2ctx``) arrays, gradients and outputs lie on the devices of their groups; the graph runs on
     ``ctx``, where arguments are copied for each call, and from where gradients, states and outputs are copied back.
@@ -87,6 +93,7 @@ class Executor:
         self._watched: Callable[[], bool] = lambda: False
         self._steps: NodeInterpreter | None = None
         self._programs: dict[Any, Compiled | RecordedProgram] = {}
+        self._interpreted_calls: dict[Any, int] = {}
         #: by structure, of all executors that were made from one another: what differs from the first types is symbolic
         self._first_types: dict[str, list[TensorType]] = relative._first_types if relative is not None else {}
         # operators that end programs run between compiled ones
@@ -247,27 +254,42 @@ class Executor:
                 self._needs_heads = False  # what the last stage needs shows when it runs
                 return self._stages(inputs, self._ctx)
             needs_grad = tuple(x._autograd is not None for x in inputs)
-            # (relatives are compiled: its kernels are there)
-            known = self._structure.hash in self._first_types
-            least = min(_PLAN_AFTER, _COMPILE_AFTER) if known else _COMPILE_AFTER
-            return self._run(inputs, is_train, needs_grad, interpreted=self._calls <= least)
+            return self._run(inputs, is_train, needs_grad)
         finally:
             autograd_state.state.recording, autograd_state.state.training = old
 
-    def _run(
-        self, inputs: list[NDArray], is_train: bool, needs_grad: tuple[bool, ...], interpreted: bool
-    ) -> list[NDArray]:
+    def _run(self, inputs: list[NDArray], is_train: bool, needs_grad: tuple[bool, ...]) -> list[NDArray]:
         """By the compiled program, or operator by operator: an executor that runs a few times only is not worth a compilation."""
         types = [x._type.tensor for x in inputs]
+        count = self._calls_to_interpret(types, is_train, any(needs_grad))
+        compiled_at = count + 1 if self._calls <= count else None
         if any(needs_grad):
-            program = self._trained(types, is_train, needs_grad, interpreted)
+            program = self._trained(types, is_train, needs_grad, compiled_at)
             first = len(types) + len(program.residuals)
             self._needs_heads = any(k >= first for k in program.input_map)
             return program.call(inputs, self._ctx)
-        executable = self._compiled(types, is_train, interpreted)
+        executable = self._compiled(types, is_train, compiled_at)
         return executable.run(inputs, self._ctx)
 
-    def _compiled(self, types: list[TensorType], is_train: bool, interpreted: bool = False) -> Compiled:
+    def _calls_to_interpret(self, types: list[TensorType], is_train: bool, recorded: bool) -> int:
+        """How many calls are interpreted. It follows from the graph alone: results of the two differ in their last bits."""
+        # (relatives are compiled: its kernels are there)
+        known = self._structure.hash in self._first_types
+        most = min(_PLAN_AFTER, _COMPILE_AFTER) if known else _COMPILE_AFTER
+        if most <= 1 or self._calls > most:
+            return most
+        key = (tuple(types), is_train, recorded, is_np_shape())
+        count = self._interpreted_calls.get(key)
+        if count is None:
+            graph = lower_symbol(self._symbol, dict(zip(self._symbol.list_inputs(), types, strict=True)), is_train)
+            host = isinstance(device_of(self._ctx), HostDevice)
+            seconds = interpreted_seconds(graph, "cpu" if host else "cuda") * (_RECORDED if recorded else 1)
+            count = self._interpreted_calls[key] = max(1, int(_INTERPRETED_SECONDS / max(seconds, 1e-9)))
+        return min(most, count)
+
+    def _compiled(self, types: list[TensorType], is_train: bool, compiled_at: int | None = None) -> Compiled:
+        """The program; operators one by one if it is compiled at a later call."""
+        interpreted = compiled_at is not None
         key = (tuple(types), is_train, is_np_shape(), interpreted, tf32())
         program = self._programs.get(key)
         if program is None:
@@ -281,13 +303,15 @@ class Executor:
                 numeric=self._numeric,
                 interpreted=interpreted,
                 first=self._first_signature(types, interpreted),
+                compiled_at=compiled_at,
             )
         assert isinstance(program, Compiled)
         return program
 
     def _trained(
-        self, types: list[TensorType], is_train: bool, needs_grad: tuple[bool, ...], interpreted: bool = False
+        self, types: list[TensorType], is_train: bool, needs_grad: tuple[bool, ...], compiled_at: int | None = None
     ) -> RecordedProgram:
+        interpreted = compiled_at is not None
         key = (tuple(types), is_train, is_np_shape(), needs_grad, interpreted, tf32())
         program = self._programs.get(key)
         if program is None:
@@ -304,6 +328,7 @@ class Executor:
                 self._numeric,
                 interpreted,
                 first=self._first_signature(types, interpreted),
+                compiled_at=compiled_at,
             )
         assert isinstance(program, RecordedProgram)
         return program

@@ -186,6 +186,7 @@ def compiled(
     constant: frozenset[int] = frozenset(),
     target: Target | None = None,
     first: Sequence[TensorType] = (),
+    compiled_at: int | None = None,
 ) -> Compiled:
     """The program of ``symbol`` for input types in ``list_inputs`` order.
 
@@ -198,6 +199,7 @@ def compiled(
         constant: positions of fixed inputs whose values rarely change; what depends on them alone may be kept.
         target: what it is compiled for, as :func:`target_of` gives it; None for calls in no special mode from now on.
         first: the types of the first signature, by which it is decided what is symbolic; none for the first itself.
+        compiled_at: as for :func:`interpret`.
     """
     from ..symbol.lowering import mutations
     from ..symbol.lowering import structure as structure_of
@@ -227,7 +229,7 @@ def compiled(
         return lower_symbol(symbol, named, training, name, writes, shared=True)
 
     if interpreted:
-        executable = interpret(lower(Dumper("", names), None), types, device, name, reason, names)
+        executable = interpret(lower(Dumper("", names), None), types, device, name, reason, names, compiled_at)
         executable.writes = tuple(w.position for w in writes)
         return executable
     with _building:
@@ -522,15 +524,30 @@ def _interpreter(
 
 
 def interpret(
-    graph: Graph, types: Sequence[TensorType], device: Device, name: str, reason: str, names: NameTable
+    graph: Graph,
+    types: Sequence[TensorType],
+    device: Device,
+    name: str,
+    reason: str,
+    names: NameTable,
+    compiled_at: int | None = None,
 ) -> Compiled:
-    """A graph that is run operator by operator while its program is made; see runtime/background.py."""
+    """A graph that is run operator by operator until its program is there.
+
+    Args:
+        compiled_at: the call, from 1, for which the program is made; None if another thread makes it (runtime/background.py).
+    """
     start = time.perf_counter()
     executable = _interpreter(graph, types, device)
     executable.seconds, executable.cache = time.perf_counter() - start, "background"
-    executable.reason = "its program is being compiled"
     executable.names = names
-    _record(executable, name, types, f"{reason}; operators run one by one while it is compiled")
+    if compiled_at is None:
+        executable.reason, when = "its program is being compiled", " while it is compiled"
+    elif device.backend() is None:
+        executable.reason, when = "there is no compiler", ": there is no compiler"
+    else:
+        executable.reason, when = f"its program is compiled at call {compiled_at}", f": compiled at call {compiled_at}"
+    _record(executable, name, types, f"{reason}; operators run one by one{when}")
     return executable
 
 

@@ -145,15 +145,15 @@ class RecordedProgram:
             self._operators = OperatorFunctions(self.symbol, named, self.training)
         return self._operators
 
-    def interpret(self, device: Device, names: NameTable, reason: str) -> None:
-        """Compile nothing: operators run one by one."""
+    def interpret(self, device: Device, names: NameTable, reason: str, compiled_at: int | None = None) -> None:
+        """Compile nothing: operators run one by one; ``compiled_at``: as for ``compilation.interpret``."""
         derivative: list[Derivative] = []
         self._follow(self._plan(derivative))
         graph = self._forward_graph(derivative)
-        self.forward = interpret(graph, self.types, device, names.graph, reason, names)
+        self.forward = interpret(graph, self.types, device, names.graph, reason, names, compiled_at)
         if any(g is not None for g in self.output_map):
             types, name = self._backward_types(self.forward.outputs), f"{names.graph}_backward"
-            self.backward = interpret(derivative[0].graph, types, device, name, reason, names)
+            self.backward = interpret(derivative[0].graph, types, device, name, reason, names, compiled_at)
 
     def make(
         self,
@@ -416,12 +416,13 @@ def recorded_program(
     interpreted: bool = False,
     target: Target | None = None,
     first: Sequence[TensorType] = (),
+    compiled_at: int | None = None,
 ) -> RecordedProgram:
     """The forward and backward programs of ``symbol`` for input types in ``list_inputs`` order.
 
     Args:
         wanted: for each input, whether its gradient may be asked for.
-        fixed, name, reason, structure, numeric, interpreted, target, first: as for ``compiled``.
+        fixed, name, reason, structure, numeric, interpreted, target, first, compiled_at: as for ``compiled``.
     """
     device = device_of(ctx)
     backend = device.backend()
@@ -434,7 +435,7 @@ def recorded_program(
     program = _memory.get(key)
     if program is None and interpreted:
         program = RecordedProgram(symbol, list(types), training, wanted)
-        program.interpret(device, names, reason)
+        program.interpret(device, names, reason, compiled_at)
         return program
     if program is None:
         with _building:

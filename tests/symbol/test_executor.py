@@ -268,6 +268,50 @@ def test_programs_are_looked_up_once(compiler, monkeypatch):
     assert len(looked_up) == 2
 
 
+def convolved(filters):
+    """A network of pictures: LeNet's first layer, or wider."""
+    x = sym.Activation(sym.Convolution(sym.var("x"), num_filter=filters, kernel=(5, 5), name="c"), act_type="tanh")
+    x = sym.Pooling(x, kernel=(2, 2), stride=(2, 2), pool_type="max")
+    return sym.FullyConnected(x, num_hidden=10, name="f")
+
+
+@pytest.mark.parametrize(
+    ("graph", "shape", "recorded", "limit", "calls"),
+    [
+        (product(), {"a": (8,), "b": (8,)}, True, 32, 32),  # small graphs: as many as there may be
+        (convolved(20), {"x": (1, 1, 28, 28)}, True, 32, 32),
+        (convolved(20), {"x": (1, 1, 28, 28)}, True, 5, 5),
+        (convolved(20), {"x": (512, 1, 28, 28)}, False, 32, 11),
+        (convolved(20), {"x": (512, 1, 28, 28)}, True, 32, 3),  # about three times as much
+        (convolved(64), {"x": (64, 64, 64, 64)}, False, 32, 1),  # at least one
+        (convolved(64), {"x": (64, 64, 64, 64)}, False, 0, 0),  # unless all are compiled
+    ],
+)
+def test_calls_that_are_interpreted(monkeypatch, graph, shape, recorded, limit, calls):
+    """They cost about as much as compiling; and follow from the graph, never from the time that calls take."""
+    monkeypatch.setattr(executors, "_COMPILE_AFTER", limit)
+    e = graph.simple_bind(mx.cpu(), "write" if recorded else "null", **shape)
+    types = [x._type.tensor for x in e._ordered()]
+    assert e._calls_to_interpret(types, recorded, recorded) == calls
+
+
+@pytest.mark.parametrize("is_train", [False, True])
+def test_the_report_says_when_an_executor_is_compiled(compiler, monkeypatch, is_train):
+    monkeypatch.setattr(executors, "_INTERPRETED_SECONDS", 2e-4)
+    e = convolved(3).simple_bind(mx.cpu(), "write" if is_train else "null", x=(1, 1, 9, 9))
+    before = len(mx.compile_report().events)
+    caches = []
+    for _ in range(20):
+        e.forward(is_train=is_train)
+        caches.append([v.cache for v in mx.compile_report().events[before:]])
+    events = mx.compile_report().events[before:]
+    interpreted = [v for v in events if v.cache == "background"]
+    at = 1 + next(k for k, found in enumerate(caches) if len(found) > len(interpreted))
+    assert 1 < at < 20
+    for event in interpreted:
+        assert event.reason.endswith(f"operators run one by one: compiled at call {at}")
+
+
 def test_memory_is_not_known_where_shapes_depend_on_values():
     x = sym.var("x")
     masked = sym.contrib.boolean_mask(x, x.sum(axis=1))

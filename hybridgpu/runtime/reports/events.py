@@ -39,7 +39,7 @@ class CompileEvent:
         reason: why a program was needed: 'first call', or which input changed and how.
         kernels: number of kernels.
         compiled_modules: modules a compiler ran for; 0 when everything came from a cache.
-        cache: 'disk' where the program came from there; 'background' where operators run one by one while the program
+        cache: 'disk' where the program came from there; 'background' where operators run one by one until the program
             is made, which is an event of its own when it is there; else 'none'.
         seconds: wall time.
         numeric: 'strict' or 'fast'; NumPy, where there is no compiler, is strict.

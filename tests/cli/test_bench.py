@@ -170,6 +170,33 @@ def test_a_column_for_each_number_of_threads(capsys, monkeypatch):
         assert text in " ".join(out.output.split()), out.output
 
 
+@pytest.mark.parametrize(
+    ("asked", "measured", "written"),
+    [
+        (["mlp"], ["mlp"], "mlp"),
+        (["rows", "mlp", "rows"], ["rows", "mlp"], "rows, mlp"),
+        (["mlp", "all"], list(SUITES), "all"),
+        ([], list(SUITES), "all"),
+    ],
+    ids=str,
+)
+def test_several_suites(monkeypatch, tmp_path, asked, measured, written):
+    """Each once, in the order in which they are asked for."""
+    monkeypatch.setattr(
+        children,
+        "run_worker",
+        lambda options, step: {"name": options["suite"], "title": "Nets", "device": "cpu(0)", "threads": "all",
+                               "reference": "eager", "cases": [], "first_calls": []},
+    )  # fmt: skip
+    monkeypatch.setattr(children, "first_calls", lambda *a: [])
+    file = tmp_path / "out.json"
+    out = bench(*(word for name in asked for word in ("--suite", name)), "--json", str(file))
+    assert out.exit_code == 0, out.output
+    document = json.loads(file.read_text())
+    assert [s["name"] for s in document["suites"]] == measured
+    assert document["options"]["suite"] == written
+
+
 def test_threads_of_the_measuring_process(monkeypatch):
     """All: what each library takes by itself, as in any program of the user's."""
     monkeypatch.setenv("OMP_NUM_THREADS", "3")
@@ -216,9 +243,10 @@ def test_plot_without_matplotlib(monkeypatch, tmp_path):
     [
         (["--plot", "out.gif"], "must end in .png, .svg, .pdf"),
         (["--large", "--suite", "mlp"], "mlp has none; chain, broadcast, rows have"),
+        (["--large", "--suite", "rows", "--suite", "mlp"], "mlp has none; chain, broadcast, rows have"),
         (["--json", "no/such/folder/out.json"], "there is no folder"),
     ],
-    ids=["format", "no large sizes", "folder"],
+    ids=["format", "no large sizes", "no large sizes of one", "folder"],
 )
 def test_wrong_files_are_usage_errors(arguments, text):
     out = bench(*arguments)

@@ -43,7 +43,15 @@ class Threads(click.ParamType):
 
 
 @click.command(short_help="Time blocks beside NumPy or CuPy.")
-@click.option("--suite", type=click.Choice([*NAMES, "all"]), default="all", show_default=True)
+@click.option(
+    "--suite",
+    "asked",
+    type=click.Choice([*NAMES, "all"]),
+    multiple=True,
+    default=("all",),
+    show_default="all",
+    help="What is measured; several times: one after the other.",
+)
 @click.option("--device", type=click.Choice(["cpu", "gpu"]), default="cpu", show_default=True)
 @click.option(
     "--quick/--full", default=False, help="Less than a minute instead of several: fewer sizes, shorter batches."
@@ -63,7 +71,7 @@ class Threads(click.ParamType):
 @click.option("--json", "json_file", type=click.Path(dir_okay=False, path_type=Path), help="Write everything there.")
 @click.option("--plot", "plot_file", type=click.Path(dir_okay=False, path_type=Path), help="Draw a .png, .svg or .pdf.")
 def bench(
-    suite: str,
+    asked: tuple[str, ...],
     device: str,
     quick: bool,
     large: bool,
@@ -78,8 +86,8 @@ def bench(
         if plot_file.suffix.lower() not in FORMATS:
             raise click.BadParameter(f"{plot_file} must end in {', '.join(FORMATS)}", param_hint="'--plot'")
         check_matplotlib()
-    if large and suite not in (*LARGE, "all"):
-        raise click.BadParameter(f"{suite} has none; {', '.join(LARGE)} have", param_hint="'--large'")
+    if large and (small := [name for name in asked if name not in (*LARGE, "all")]):
+        raise click.BadParameter(f"{small[0]} has none; {', '.join(LARGE)} have", param_hint="'--large'")
     for file in (json_file, plot_file):
         if file is not None and not file.absolute().parent.is_dir():
             raise click.BadParameter(f"there is no folder {file.parent}", param_hint="'--json' / '--plot'")
@@ -100,14 +108,14 @@ def bench(
         "threads": list(dict.fromkeys(threads)),
     }
     suites = []
-    for name in (LARGE if large else NAMES) if suite == "all" else (suite,):
+    for name in (LARGE if large else NAMES) if "all" in asked else dict.fromkeys(asked):
         results = [_measure({**options, "suite": name, "threads": count}) for count in options["threads"]]
         print_suite(console, results)
         suites += results
     document: Document = {
         "schema": SCHEMA,
         "date": datetime.now(timezone.utc).isoformat(timespec="seconds"),
-        "options": {**options, "suite": suite},
+        "options": {**options, "suite": "all" if "all" in asked else ", ".join(dict.fromkeys(asked))},
         "machine": facts,
         "suites": suites,
     }

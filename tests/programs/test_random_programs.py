@@ -188,7 +188,11 @@ def test_every_layer_and_action_is_written():
         collect(layer for layer in program.layers if len(script) > 0)
         actions.update(re.findall(r"^# \d+: (.*)$", script, re.M))
 
-    draw()
+    # 400 programs may lack one rare action, by what ran before: Hypothesis draws constants of modules that are imported, too
+    for number in range(5):
+        hypothesis.seed(number)(draw)()
+        if layers == set(LAYERS) and actions == set(ACTIONS):
+            break
     assert layers == set(LAYERS)
     assert actions == set(ACTIONS)
 

@@ -8,6 +8,7 @@ import gc
 import os
 import random
 import re
+import subprocess
 import tempfile
 from contextlib import nullcontext
 from dataclasses import fields
@@ -47,6 +48,23 @@ _SECOND = "(architectures or interpreted or optimised or remaining) and not (exh
 def pytest_configure(config):
     if config.option.second:
         config.option.markexpr = _SECOND
+    _check_mxnet_python()
+
+
+def _check_mxnet_python():
+    """One error for a name that is no interpreter, in place of one for each test that would start it."""
+    name = os.environ.get("HYBRIDGPU_MXNET_PYTHON")
+    if not name:
+        return
+    try:
+        answer = subprocess.run([name, "-c", "print(6 * 7)"], capture_output=True, text=True, check=False, timeout=60)
+        problem = "" if answer.stdout.strip() == "42" else answer.stderr.strip()[-200:] or "it does not run Python"
+    except (OSError, subprocess.TimeoutExpired) as e:
+        problem = getattr(e, "strerror", None) or str(e)
+    if problem:
+        raise pytest.UsageError(
+            f"HYBRIDGPU_MXNET_PYTHON={name} is no Python interpreter ({problem}); name one that has MXNet 1.9.1, or unset it"
+        )
 
 
 #: files of tests that take half a minute each: started first, since a worker that has one left in the end works alone

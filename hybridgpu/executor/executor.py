@@ -272,7 +272,7 @@ class Executor:
         return executable.run(inputs, self._ctx)
 
     def _calls_to_interpret(self, types: list[TensorType], is_train: bool, recorded: bool) -> int:
-        """How many calls are interpreted. It follows from the graph alone: results of the two differ in their last bits."""
+        """The number of calls that are interpreted, by the graph alone: results of the two differ in their last bits."""
         # (relatives are compiled: its kernels are there)
         known = self._structure.hash in self._first_types
         most = min(_PLAN_AFTER, _COMPILE_AFTER) if known else _COMPILE_AFTER

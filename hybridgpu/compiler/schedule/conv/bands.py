@@ -118,8 +118,8 @@ class Band:
     block: int = 0  #: output channels whose weights lie side by side; 0: they do not
 
     @property
-    def contiguous(self) -> bool:
-        """Whether rows of its results lie one behind another, or are so short and many that they are moved together."""
+    def can_flatten(self) -> bool:
+        """Whether its results can be one row: they lie so, or in rows so short and many that these are moved together."""
         return bool(self.block) or self.pitch == self.columns or (self.columns < LANES and self.rows > _MIN_MOVED_ROWS)
 
     @property

@@ -135,6 +135,7 @@ class Convolution:
         axes: variables of the result.
         inputs: those of ConvFields.
         arrays: the operands in memory.
+        block: output channels of a packed weight that lie side by side, 0 for one that is not packed.
         counts: how many elements of arrays are read, where all that are read are not ``arrays`` from end to end.
     """
 
@@ -147,6 +148,7 @@ class Convolution:
     axes: list[Var]
     inputs: ConvInputs
     arrays: list[Node]
+    block: int
     counts: list[dict[Node, int]] | None
 
     def kernel(
@@ -189,8 +191,7 @@ def convolution(
     swapped = target.name != "cpu" and _swapped_layouts(conv) is not None
     x, w = (strip_views(i) if swapped else strip_views(i, RESHAPES) for i in conv.inputs)
     packed = packed_weight(conv) if target.name == "cpu" else None
-    if packed:
-        w = packed[0]
+    w, block = packed or (w, 0)
     writer = CWriter(target, program, allows_dynamic=True)
     image = None
     if prologues:
@@ -220,7 +221,7 @@ def convolution(
         "once": once,
         "each": each,
     }
-    return Convolution(members, conv, writer, shape, image, windows, axes, inputs, arrays, counts)
+    return Convolution(members, conv, writer, shape, image, windows, axes, inputs, arrays, block, counts)
 
 
 def schedule_conv(
@@ -239,8 +240,7 @@ def schedule_conv(
 def _band_kernel(c: Convolution) -> Kernel:
     """On the CPU: bands of the result, tile after tile."""
     shape = c.shape
-    _, block = packed_weight(c.conv) or (None, 0)
-    band = band_of(shape, c.conv.dtype.size, c.image is not None, block)
+    band = band_of(shape, c.conv.dtype.size, c.image is not None, c.block)
     assert band is not None
     pixels = shape.is_pointwise and band.direct  # one kernel whatever the number of inputs
     _, height, width = shape.result
@@ -255,7 +255,7 @@ def _band_kernel(c: Convolution) -> Kernel:
                 "columns": band.columns,
                 "copies": not band.direct,
                 "utilization": round(band.utilization, 2),
-                "block": block or None,
+                "block": c.block or None,
             }
         ),
         (units, shape.inputs) if pixels else (units,),
@@ -271,7 +271,7 @@ def _band_kernel(c: Convolution) -> Kernel:
 def _is_flat(c: Convolution, band: Band) -> bool:
     """Whether the epilogue of a band of whole rows sees no end of a row: what it reads and writes goes on in the next one."""
     height, width = c.shape.result[1:]
-    if len(c.axes) < 4 or not (band.contiguous and band.columns == width and height > 1 < width):
+    if len(c.axes) < 4 or not (band.can_flatten and band.columns == width and height > 1 < width):
         return False
     row, column = c.axes[-2:]
     return c.writer.program.runs_on(row, column)

@@ -22,6 +22,7 @@ import numpy as np
 
 from .. import __version__
 from ..cache.disk_cache import Store
+from ..core.extras import INSTALL_CUDA
 from ..core.settings import text_of
 
 __all__ = ["compiler", "cpu", "cuda", "environment", "gpu_search", "machine", "versions"]
@@ -159,7 +160,7 @@ def cuda() -> dict[str, Any]:
 
 def gpu_search() -> list[list[str]]:
     """[what was looked for, what was found] on the way to a GPU."""
-    rows = [["CuPy", "not installed; pip install 'hybridgpu[cuda12]' or 'hybridgpu[cuda13]'"]]
+    rows = [["CuPy", f"not installed: {INSTALL_CUDA}"]]
     if importlib.util.find_spec("cupy") is not None:
         cupy = _cupy()
         rows = [["CuPy", f"version {cupy.__version__}" if cupy else "installed, but its import fails"]]

@@ -11,6 +11,7 @@ from ...base import MXNetError
 from ...cache.disk_cache import default_store
 from ...compiler.devices.gpu import TF32_CAPABILITY
 from ...context import gpu
+from ...core.extras import INSTALL_CUDA
 from ..device_errors import raise_translated, retry_after_oom
 from ..library import Libraries
 from .backend import CudaBackend
@@ -36,11 +37,11 @@ def _cupy() -> tuple[Any, str]:
     try:
         import cupy  # type: ignore[import-untyped,import-not-found,unused-ignore]
     except ImportError as e:
-        return None, f"CuPy is not installed ({e}); install hybridgpu[cuda12] or hybridgpu[cuda13]"
+        return None, f"CuPy is not installed ({e}): {INSTALL_CUDA}"
     if int(cupy.__version__.partition(".")[0]) < _CUPY:
         return (
             None,
-            f"CuPy {cupy.__version__} is too old, which has no bfloat16; install hybridgpu[cuda12] or hybridgpu[cuda13]",
+            f"CuPy {cupy.__version__} is too old, which has no bfloat16: {INSTALL_CUDA}",
         )
     return cupy, ""
 

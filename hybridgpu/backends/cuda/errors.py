@@ -9,6 +9,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
+from ...core.extras import INSTALL_CUDA
 from ...core.source_location import note_location
 from ..device_errors import DeviceError, is_forked
 
@@ -57,7 +58,7 @@ def _of_cupy(error: Exception) -> DeviceError:
         return _no_memory()
     text = str(error)
     if isinstance(error, ImportError):
-        advice = "Install it with CuPy's other libraries: `pip install hybridgpu[cuda12]` or `hybridgpu[cuda13]`."
+        advice = f"Install it with CuPy's other libraries: {INSTALL_CUDA}."
         return DeviceError(f"a library of CUDA is missing: {text.strip()}\n{advice}")
     inside = _THRUST.search(text) if kind not in _NAMES else None
     if inside is not None:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ...base import MXNetError
+from ...core.extras import INSTALL_CUDA
 from .nvrtc import log_of, with_last_byte
 
 __all__ = ["UserModule", "compile_module", "missing_kernel"]
@@ -37,10 +38,7 @@ def compile_module(source: str, options: Sequence[str], exports: Sequence[str]) 
 
         program = nvrtc.createProgram(source, "source.cu", [], [])
     except (ImportError, RuntimeError, OSError) as e:
-        raise MXNetError(
-            f"There is no CUDA runtime compilation: {e}\n"
-            "NVRTC comes with CuPy: install hybridgpu[cuda12] or hybridgpu[cuda13]."
-        ) from e
+        raise MXNetError(f"There is no CUDA runtime compilation: {e}\nNVRTC comes with CuPy: {INSTALL_CUDA}.") from e
     try:
         try:
             for name in exports:

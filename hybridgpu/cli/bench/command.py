@@ -107,11 +107,17 @@ def bench(
         "rounds": repeat or (QUICK_ROUNDS if quick else ROUNDS),
         "threads": list(dict.fromkeys(threads)),
     }
-    suites = []
-    for name in (LARGE if large else NAMES) if "all" in asked else dict.fromkeys(asked):
-        results = [_measure({**options, "suite": name, "threads": count}) for count in options["threads"]]
-        print_suite(console, results)
-        suites += results
+    suites: list[SuiteResult] = []
+    stopped = False
+    try:
+        for name in (LARGE if large else NAMES) if "all" in asked else dict.fromkeys(asked):
+            results = [_measure({**options, "suite": name, "threads": count}) for count in options["threads"]]
+            print_suite(console, results)
+            suites += results
+    except KeyboardInterrupt:  # what was measured until now is not lost
+        stopped = True
+        if not suites:
+            raise
     document: Document = {
         "schema": SCHEMA,
         "date": datetime.now(timezone.utc).isoformat(timespec="seconds"),
@@ -127,6 +133,8 @@ def bench(
 
         draw(document, plot_file)
         click.echo(f"wrote {plot_file}")
+    if stopped:
+        raise click.Abort
 
 
 def _measure(options: dict[str, Any]) -> SuiteResult:

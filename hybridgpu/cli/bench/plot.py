@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The picture of ``hybridgpu bench --plot``: a panel a suite. Needs matplotlib (``hybridgpu[bench]``)."""
+"""The picture of ``hybridgpu bench --plot``: a panel a suite. Needs matplotlib (the extra ``bench``)."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _INK, _GRID = "#22262e", "#e4e7ec"
 def check_matplotlib() -> None:
     """Raise click.ClickException where matplotlib is missing."""
     if importlib.util.find_spec("matplotlib") is None:
-        raise click.ClickException("--plot needs matplotlib; pip install 'hybridgpu[bench]'")
+        raise click.ClickException("--plot needs matplotlib: pip install matplotlib")
 
 
 def draw(document: Document, path: Path) -> None:

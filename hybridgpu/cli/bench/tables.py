@@ -12,6 +12,7 @@ from .results import CaseResult, Row, SuiteResult
 
 __all__ = ["LABELS", "print_machine", "print_suite", "threads_text"]
 
+NOISY = 0.25  #: of the least time, beyond which a median is marked
 LABELS = {"numpy": "NumPy", "cupy": "CuPy", "copy": "copy of the same bytes"}
 
 
@@ -36,7 +37,7 @@ def print_suite(console: Any, results: Sequence[SuiteResult]) -> None:
             cells = [
                 _case(case, k),
                 _label(case, row),
-                *(time_text(r["median_us"]) for r in (row, *rows)),
+                *map(_median, (row, *rows)),
                 *_numbers(row),
             ]
             last = k == len(case["rows"]) - 1
@@ -46,6 +47,8 @@ def print_suite(console: Any, results: Sequence[SuiteResult]) -> None:
         f"'faster than {reference}' and 'time / copy' are medians over rounds; 'bare' is the compiled code called on prepared "
         "addresses; 'Python us' is what a call costs beyond that, '<' where noise hides it."
     )
+    if any(map(_is_noisy, (r for result in results for c in result["cases"] for r in c["rows"]))):
+        note += f" '~': a median more than {NOISY:.0%} above the least time; other work may have run beside it."
     console.print(Text(note, style="dim"))
     for first in suite["first_calls"]:
         compiled = f"{counted(first['modules'], 'module')} compiled" if first["modules"] else "nothing compiled"
@@ -66,6 +69,14 @@ def threads_text(suite: SuiteResult) -> str:
 
 def _label(case: CaseResult, row: Row) -> str:
     return f"bare {case['bare']}" if row["mode"] == "bare" else LABELS.get(row["mode"], row["mode"])
+
+
+def _median(row: Row) -> str:
+    return ("~" if _is_noisy(row) else "") + time_text(row["median_us"])
+
+
+def _is_noisy(row: Row) -> bool:
+    return row["spread_us"] > NOISY * row["min_us"]
 
 
 def _case(case: CaseResult, line: int) -> str:

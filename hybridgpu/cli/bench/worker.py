@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import signal
 import sys
 import traceback
 from collections.abc import Callable
@@ -227,6 +228,7 @@ def copy_loop(xp: Any, nbytes: int, ctx: Context) -> Loop:
 
 def main() -> None:
     """Run what the first argument asks for."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C ends it without a word: the parent speaks
     out = sys.stdout
     options = json.loads(sys.argv[1])
 

@@ -2,7 +2,7 @@
 """First calls of new processes, for bench/peers.py: every library cold and warm, beside the limits.
 
 A process of its own imports a library, makes a workload and its input, and then one call is timed, to its result:
-what a library traces, compiles, or loads in it. *Cold*: in an empty cache folder; *warm*: the next process, in
+what a library traces, compiles, or loads in it; of training that call is a whole step. *Cold*: in an empty cache folder; *warm*: the next process, in
 the folder that the first one has left, for libraries that keep compiled code on disk. Importing (with what a library
 sets up then) has a column of its own. NumPy has been imported before. Results are compared afterwards.
 """
@@ -18,15 +18,23 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from peer_networks import NETWORKS
 from peer_process import OURS, Worker, WorkerFailed, say
 
 __all__ = ["CASES", "ROUNDS", "measure_all", "tables"]
 
 ROOT = Path(__file__).resolve().parents[1]
 #: workload -> its size
-CASES = {"mlp": 1, "chain": 1000}
-TITLES = {"mlp": "perceptron, batch of 1", "chain": "chain, 1,000 elements"}
-LIMITS = {"cpu": {"cold": 150.0, "warm": 3.0}, "gpu": {"cold": 250.0, "warm": 10.0}}  #: milliseconds
+CASES = {"mlp": 1, "chain": 1000, "infer_resnet50": 1, "train_resnet18": 8, "train_language_model": 20}
+TITLES = {
+    "mlp": "perceptron, batch of 1",
+    "chain": "chain, 1,000 elements",
+    **{name: f"{NETWORKS[name].title}, batch of {size}" for name, size in CASES.items() if name in NETWORKS},
+}
+LIMITS = {
+    "cpu": {"cold": 150.0, "warm": 3.0},
+    "gpu": {"cold": 250.0, "warm": 10.0},
+}  #: milliseconds, of all but networks
 ROUNDS = 6  #: at least: one process differs from the next by half of a warm call
 BASE = f"{OURS} static"
 
@@ -80,7 +88,8 @@ def measure_all(workers: Sequence[Worker], device: str, rounds: int, limit: floa
         rows: dict[tuple[int, str], list[dict[str, dict[str, float]]]] = {}
         failed: dict[str, str] = {}
         spent: dict[tuple[int, str], float] = {}
-        ways = [(k, mode) for k, w in enumerate(workers) for mode in w.first]
+        network = workload in NETWORKS
+        ways = [(k, mode) for k, w in enumerate(workers) for mode in w.first if not network or mode in w.networks]
         for r in range(rounds):
             first = r % max(1, len(ways))  # nobody is always first
             for k, mode in [*ways[first:], *ways[:first]]:
@@ -97,18 +106,19 @@ def measure_all(workers: Sequence[Worker], device: str, rounds: int, limit: floa
         done = {f"{workers[k].label} {mode}": rows[k, mode] for k, mode in ways if (k, mode) in rows}
         for name in failed:
             done.pop(name, None)
+        limits = None if network else LIMITS[device]
         yield {
             "workload": workload,
             "size": size,
             "rounds": rounds,
-            "limit_ms": LIMITS[device],
-            "rows": summarised(done, LIMITS[device]),
+            "limit_ms": limits,
+            "rows": summarised(done, limits),
             "failed": failed,
         }
 
 
 def summarised(
-    measured: dict[str, list[dict[str, dict[str, float]]]], limits: dict[str, float]
+    measured: dict[str, list[dict[str, dict[str, float]]]], limits: dict[str, float] | None
 ) -> list[dict[str, Any]]:
     """Medians over rounds; of ratios to hybridgpu the medians of those within a round."""
     base = measured.get(BASE)
@@ -116,7 +126,7 @@ def summarised(
     for name, rounds in measured.items():
         imports = [v["import_ms"] for r in rounds for v in r.values()]
         row: dict[str, Any] = {"name": name, "import_ms": median(imports), "rounds": len(rounds)}
-        for state, limit in limits.items():
+        for state in ("cold", "warm"):
             times = [r[state]["first_ms"] for r in rounds if state in r]
             row[state] = None
             if times:
@@ -125,7 +135,7 @@ def summarised(
                     "min_ms": min(times),
                     "cpu_ms": median(r[state]["first_cpu_ms"] for r in rounds),
                     "over_hybridgpu": median(t / b[state]["first_ms"] for t, b in zip(times, base)) if base else None,
-                    "over_limit": median(times) / limit,
+                    "over_limit": median(times) / limits[state] if limits else None,
                 }
         rows.append(row)
     return rows
@@ -135,19 +145,22 @@ def tables(cases: Iterable[dict[str, Any]]) -> list[str]:
     """The cases as lines of Markdown."""
     lines: list[str] = []
     for case in cases:
-        limits = case["limit_ms"]
+        limits = case["limit_ms"] or {}
         lines += [f"**First call of a new process: {TITLES[case['workload']]}**", ""]
+        beyond = {state: f" times the limit of {ms:g} ms |" for state, ms in limits.items()}
         lines += [
-            "| milliseconds (times hybridgpu static) | import | cold | its processor time | times the limit of "
-            f"{limits['cold']:g} ms | warm | times the limit of {limits['warm']:g} ms |",
-            "|---|" + "---:|" * 6,
+            "| milliseconds (times hybridgpu static) | import | cold | its processor time |"
+            f"{beyond.get('cold', '')} warm |{beyond.get('warm', '')}",
+            "|---|" + "---:|" * (4 + len(limits)),
         ]
         for row in case["rows"]:
             name = f"**{row['name']}**" if row["name"].startswith(OURS) else row["name"]
             name += "" if row["rounds"] == case["rounds"] else " ‡"
             cold, warm = row["cold"], row["warm"]
-            cells = [number(row["import_ms"]), timed(cold), number(cold["cpu_ms"]), f"{cold['over_limit']:.2f}"]
-            cells += [timed(warm), f"{warm['over_limit']:.2f}"] if warm else ["keeps nothing", "–"]
+            cells = [number(row["import_ms"]), timed(cold), number(cold["cpu_ms"])]
+            cells += [f"{cold['over_limit']:.2f}"] if limits else []
+            cells += [timed(warm) if warm else "keeps nothing"]
+            cells += ([f"{warm['over_limit']:.2f}"] if warm else ["–"]) if limits else []
             lines.append(f"| {name} | " + " | ".join(cells) + " |")
         lines.append("")
         problems = {k: v for k, v in case["failed"].items() if not v.startswith("NotImplementedError")}

@@ -170,9 +170,9 @@ class Server:
         return {"modes": {name: None}, "losses": losses}
 
     def first(self, message):
-        make, _ = self.library.first[message["mode"]]
+        (make, _), make_network = self.library.first[message["mode"]], self.library.networks.get(message["mode"])
         workload, size = message["workload"], message["size"]
-        mode = make(workload, size)
+        mode = make_network(NETWORKS[workload], size) if workload in NETWORKS else make(workload, size)
         before, start = processor_seconds(), time.perf_counter()
         out = mode.call(mode.argument)
         if mode.wait is not None:

@@ -20,11 +20,11 @@ each one thread. Both may be named; each case is then measured twice.
 Two workloads are suites. ``eager``: single operators, called as programs without blocks do. ``networks``
 (bench/peer_networks.py): inference and steps of training (forward, loss, backward, update), each way in a new process, whose
 most resident memory beyond that of the imported library is noted; losses of three steps have to agree. The
-workload ``first`` is another measurement: bench/peer_first.py times first calls in new processes, in an empty
-cache folder and in a filled one, in at most two rounds.
+workload ``first`` is another measurement: bench/peer_first.py times first calls of two workloads and of networks in new
+processes, in an empty cache folder and in a filled one.
 
 ``--minutes``: no case is begun later. ``--out`` writes peers-DATE-PROCESSOR.json and .md there, after every case, or
-NAME-DATE-PROCESSOR where one suite alone was asked for.
+NAME-DATE-PROCESSOR where one suite, or ``first``, alone was asked for.
 """
 
 from __future__ import annotations
@@ -435,7 +435,7 @@ def main() -> int:
         "cases": [],
         "first": [],
     }
-    if len(options.workload) == 1 and options.workload[0] in SUITES and not options.case:
+    if len(options.workload) == 1 and options.workload[0] in (*SUITES, FIRST) and not options.case:
         document["suite"] = options.workload[0]
     files: list[Path] = []
     end = time.monotonic() + 60 * options.minutes

@@ -9,6 +9,7 @@ The tables stand between ``<!-- results -->`` and ``<!-- end of results -->``. T
     python bench/peers.py PYTHON … --threads 1 --out bench/results
     python bench/peers.py PYTHON … --workload networks --threads all 1 --out bench/results
     python bench/peers.py PYTHON … --workload eager --threads all 1 --out bench/results
+    python bench/peers.py PYTHON … --workload first --out bench/results
 
 Every workload of bench/peers.py has its place in both; measurements on a GPU join the second page.
 """
@@ -145,17 +146,37 @@ def short_suite(document: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
+def short_first(document: dict[str, Any]) -> str:
+    """README's table of first calls of networks, cold and warm."""
+    cases = [c for c in document["first"] if c["workload"] in beside.networks.NETWORKS]
+    modes = [m for m in SHOWN_OF_SUITES if any(r["name"] == m for c in cases for r in c["rows"])]
+    lines = ["First calls, in a new process with an empty cache, and in the next process with what that left:", ""]
+    lines += ["| seconds | " + " | ".join(SHOWN_OF_SUITES[m] for m in modes) + " |", "|---|" + "---:|" * len(modes)]
+    for case in cases:
+        found = {r["name"]: r for r in case["rows"]}
+        for state, what in (("cold", "empty cache"), ("warm", "next process")):
+            times = {m: r[state]["ms"] / 1e3 for m, r in found.items() if r[state]}
+            cells = [f"{times[m]:.2f}" if m in times else "–" for m in modes]
+            cells = [f"**{c}**" if m == beside.BASE else c for m, c in zip(modes, cells, strict=True)]
+            lines.append(f"| {beside.first.TITLES[case['workload']]}; {what} | " + " | ".join(cells) + " |")
+    lines += ["", f"`--workload first`; –: keeps nothing on disk. {place(document)}."]
+    return "\n".join(lines)
+
+
 def long(
     peers: dict[str, Any],
     bench: dict[str, Any],
     on_gpu: dict[str, Any] | None,
     suites: Sequence[dict[str, Any]] = (),
+    first: dict[str, Any] | None = None,
 ) -> str:
     """The tables of docs/benchmarks.md."""
     parts = ["### Beside other libraries", "", beside.markdown(peers).strip(), ""]
     parts += ["† used more than one core on average. The machine was shared with other jobs.", ""]
     for suite in suites:
         parts += [f"### {suite['suite'].capitalize()} beside other libraries", "", beside.markdown(suite).strip(), ""]
+    if first is not None:
+        parts += ["### First calls beside other libraries", "", beside.markdown(first).strip(), ""]
     if on_gpu is not None:
         parts += ["### Beside other libraries, on a GPU", "", beside.markdown(on_gpu).strip(), ""]
     parts += ["### Eager, hybridized, and the least possible", ""]
@@ -181,13 +202,11 @@ def long(
         "|---|" + "---:|" * 6,
     ]
     for suite in bench["suites"]:
-        for first in suite["first_calls"]:
-            whole = first["backend_ms"] + first["first_call_ms"]
-            parts_of_it = [first[k] for k in ("backend_ms", "first_call_ms", "first_call_cpu_ms")]
-            cells = [f"{t:.1f}" for t in (first["import_ms"], whole, *parts_of_it)]
-            parts.append(
-                f"| {suite['name']}, {first['cache']} cache | " + " | ".join(cells) + f" | {first['modules']} |"
-            )
+        for call in suite["first_calls"]:
+            whole = call["backend_ms"] + call["first_call_ms"]
+            parts_of_it = [call[k] for k in ("backend_ms", "first_call_ms", "first_call_cpu_ms")]
+            cells = [f"{t:.1f}" for t in (call["import_ms"], whole, *parts_of_it)]
+            parts.append(f"| {suite['name']}, {call['cache']} cache | " + " | ".join(cells) + f" | {call['modules']} |")
     parts += ["", f"Made by `hybridgpu bench --full --json …`. {place(bench)}."]
     return "\n".join(parts)
 
@@ -198,8 +217,12 @@ def pages() -> dict[Path, str]:
     assert peers is not None and bench is not None, f"nothing was measured: {RESULTS}"
     suites = [d for d in (newest(f"{name}-*.json") for name in beside.SUITES) if d is not None]
     made = {}
-    first = "\n\n".join([short(peers), *map(short_suite, suites)])
-    for page, tables in zip(PAGES, (first, long(peers, bench, newest("peers-*.json", "gpu"), suites)), strict=True):
+    first = newest("first-*.json")
+    tables_of = (
+        "\n\n".join([short(peers), *map(short_suite, suites), *([short_first(first)] if first else [])]),
+        long(peers, bench, newest("peers-*.json", "gpu"), suites, first),
+    )
+    for page, tables in zip(PAGES, tables_of, strict=True):
         text = page.read_text(encoding="utf-8")
         block = f"<!-- results -->\n\n{tables}\n\n<!-- end of results -->"
         made[page], count = re.subn(

@@ -209,6 +209,7 @@ class Process:
 
     def __init__(self, label, *first, folder=None, missing=()):
         self.label, self.first, self.folder, self.missing = label, dict(first), folder, missing
+        self.networks = ["static"]
 
     def another(self, **environment):
         (folder,) = {v for k, v in environment.items() if k.endswith("CACHE_DIR")}
@@ -231,7 +232,7 @@ class Process:
 def test_first_calls_are_cold_and_warm_beside_every_peer_and_the_limit():
     workers = [Process("hybridgpu", ("static", True)), Process("mxnet", ("static", False)), Process("numpy")]
     workers.append(Process("jax", ("jit", True), missing=("mlp",)))
-    perceptron, chain = peer_first.measure_all(workers, "cpu", 2, 20.0)
+    perceptron, chain, *nets = peer_first.measure_all(workers, "cpu", 2, 20.0)
     assert perceptron["failed"] == {"jax jit": "NotImplementedError: not that"}
     assert [r["name"] for r in perceptron["rows"]] == ["hybridgpu static", "mxnet static"]
     lines = peer_first.tables([chain])
@@ -241,8 +242,12 @@ def test_first_calls_are_cold_and_warm_beside_every_peer_and_the_limit():
         "| jax jit | 100 | 80 (2.00) | 30 | 0.53 | 8 (2.00) | 2.67 |",
     ):
         assert line in lines, lines
+    assert {len(net["rows"]) for net in nets} == {2}, "jax has no network"
+    lines = peer_first.tables(nets[:1])
+    assert "| milliseconds (times hybridgpu static) | import | cold | its processor time | warm |" in lines
+    assert "| **hybridgpu static** | 100 | 40 (1.00) | 30 | 4 (1.00) |" in lines
     assert peer_first.tables([]) == []
-    once, _ = peer_first.measure_all(workers[:1], "cpu", 2, 0.0)
+    once, *_ = peer_first.measure_all(workers[:1], "cpu", 2, 0.0)
     assert once["rows"][0]["rounds"] == 1
     assert any("**hybridgpu static** ‡" in line for line in peer_first.tables([once]))
 

@@ -71,7 +71,7 @@ MORE = {
         "tests/compiler/test_full_reductions.py",
     ],
     f"{LOOPS}/cuda/reduction_loops.py": ["tests/compiler/test_rows_cuda.py", "tests/compiler/test_column_sums_cuda.py"],
-    f"{LOOPS}/blocks.py": ["tests/compiler/test_map.py"],
+    f"{LOOPS}/blocks.py": ["tests/compiler/test_blocks.py", "tests/compiler/test_map.py"],
     "templates/cuda/*s.j2": ["tests/compiler/test_rows_cuda.py", "tests/compiler/test_map.py"],
     "templates/cuda/rows*.j2": [
         "tests/compiler/test_column_sums_cuda.py::test_sums_stay_in_registers",

@@ -111,15 +111,19 @@ def test_positions_of_extremes(dtype):
 def test_extremes_of_integers(dtype):
     """From one end of the type to the other, and of rows that hold nothing but an end."""
     ends = np.iinfo(dtype)
+
+    def extremes(b: Builder, *xs: Node) -> Sequence[Node]:
+        return [b.reduce(r, x, (k,)) for x in xs for r in ("amax", "amin") for k in (0, 1)]
+
     x = np.random.default_rng(5).integers(ends.min, ends.max, (130, 70), dtype, endpoint=True)
     x[0], x[1], x[:, 2], x[:, 3] = ends.min, ends.max, ends.min, ends.max
     x[2:50, 5:9] = 7  # no end in sight
-    found = iter(run(lambda b, x: [b.reduce(r, x, (k,)) for r in ("amax", "amin") for k in (0, 1)], x))
-    for y, want in zip(found, [x.max(0), x.max(1), x.min(0), x.min(1)], strict=True):
+    for y, want in zip(run(extremes, x), [x.max(0), x.max(1), x.min(0), x.min(1)], strict=True):
         np.testing.assert_array_equal(y, want)
-    inner = np.ascontiguousarray(x[2:50, 5:9])
-    for y in run(lambda b, x: [b.reduce(r, x, (k,)) for r in ("amax", "amin") for k in (0, 1)], inner):
-        np.testing.assert_array_equal(y, 7)
+    wanted = [7, ends.min, ends.max]
+    arrays = [np.full((48, 40), value, dtype) for value in wanted]
+    for k, y in enumerate(run(extremes, *arrays)):
+        np.testing.assert_array_equal(y, wanted[k // 4])
 
 
 def test_extremes_with_nan():

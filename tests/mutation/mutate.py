@@ -84,6 +84,7 @@ MORE = {
     "templates/cpu/matmul.j2": ["tests/compiler/test_matmul.py"],
     "templates/cuda/graph.j2": PERSISTENT,
     "templates/cuda/entry.j2": PERSISTENT,
+    "kernels/chunks_cpu.h": ["tests/kernels/test_chunks.py"],
     "templates/cpu/conv.j2": ["tests/ops/test_conv.py"],
     "templates/cuda/conv.j2": ["tests/compiler/test_conv_pool.py", "tests/ops/test_conv.py::test_kernels_of_the_gpu"],
     "templates/cpu/conv_input_dilated.j2": ["tests/ops/test_conv.py"],
@@ -121,6 +122,7 @@ MORE = {
     "kernels/matmul_cuda.h": ["tests/compiler/test_matmul_cuda.py"],
     "kernels/philox.h": ["tests/ops/test_sampling.py"],
     "kernels/reduce.h": [
+        "tests/compiler/test_rows.py::test_extremes_of_integers",
         "tests/compiler/test_rows.py",
         "tests/compiler/test_rows_cuda.py::test_every_thread_has_the_position_of_an_extreme",
         "tests/compiler/test_rows_cuda.py",

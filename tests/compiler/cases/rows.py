@@ -127,6 +127,13 @@ def softmax_of_columns_in_a_cluster(b: Builder, x: Node) -> Any:
     return e / total, b.log(total)
 
 
+@case("f32[2,9000,3]", cluster_blocks=2)
+def softmax_of_columns_in_two_blocks(b: Builder, x: Node) -> Any:
+    e = b.exp(x - b.reduce("amax", x, (1,), keepdims=True))
+    total = b.sum(e, (1,), keepdims=True)
+    return e / total, b.log(total)
+
+
 @case("f32[2,70001]", multiprocessors=2, numeric="fast")
 def softmax_in_a_cluster_ragged(b: Builder, x: Node) -> Node:
     return softmax(b, x)

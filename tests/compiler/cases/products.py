@@ -36,6 +36,12 @@ def in_blocks(b: Builder, x: Node, w: Node, c: Node) -> Node:
     return b.max(b.dot(x, w) * 0.05 + c, 0.0)
 
 
+@case("f32[24,600]", "f32[600,40]", "f32[24,39]")
+def in_blocks_with_padding(b: Builder, x: Node, w: Node, r: Node) -> Node:
+    """What is added to the sums has a column less."""
+    return b.dot(x, w) + b.pad(r, low=(0, 1), high=(0, 0), value=0.0)
+
+
 @case("f64[40,48]", "f64[40,33]")
 def over_batch_in_blocks(b: Builder, x: Node, w: Node) -> Node:
     """As the gradient of a weight."""

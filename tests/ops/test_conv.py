@@ -168,6 +168,11 @@ ON_THE_CPU = {
     "one phase of a stride": ((1, 16, 30, 30), (9, 16, 1, 1), {"stride": (2, 2)}),
     "several bands of rows": ((1, 64, 40, 40), (8, 64, 3, 3), {"low": (1, 1), "high": (1, 1)}),
     "several bands of columns": ((1, 64, 3000), (6, 64, 3), {"low": (1,), "high": (1,)}),
+    "bands of columns of a stride": (
+        (1, 64, 3, 3001),
+        (6, 64, 3, 3),
+        {"stride": (1, 2), "low": (1, 1), "high": (1, 1)},
+    ),
     "bands of columns, rows of zeros": ((1, 64, 2, 1500), (6, 64, 3, 3), {"low": (1, 0), "high": (1, 0)}),
     "a channel a group": ((1, 12, 14, 14), (12, 1, 3, 3), {"low": (1, 1), "high": (1, 1), "groups": 12}),
     "narrow rows": ((1, 4, 3, 3), (4, 4, 3, 3), {"low": (1, 1), "high": (1, 1)}),

@@ -375,6 +375,13 @@ class CWriter:
         start = self.runtime_args.start(e.const)
         return f"{self.expr(Expr(printed.terms))} + {start}" if printed.terms else start
 
+    def place(self, pointer: str, offset: Expr, renamed: dict[Var, str]) -> str:
+        """C text of the address of ``offset`` behind ``pointer``, where some variables go by other names."""
+        self.renamed = renamed
+        text = address(pointer, self.address_text(offset))
+        self.renamed = {}
+        return text
+
     def extent(self, v: Var) -> str:
         """C text of the extent of ``v``."""
         dynamic = v.name in self.dynamic_axes and v.name not in self.literal_axes and worth_argument(v.extent)

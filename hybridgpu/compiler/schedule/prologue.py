@@ -23,7 +23,7 @@ from .blocks import Block, Line, for_head, texts
 from .collapse_axes import can_collapse, split_at_quotients
 from .cpu.loop_nests import blocks, build_loops, has_transposes
 from .index_set_splitting import MAX_CONDITIONS, bit_copies, breakpoints, restrict
-from .kernel import CWriter, Statement, address, headers, variables_of
+from .kernel import CWriter, Statement, headers, variables_of
 from .scalar import Scalar, ScalarProgram, operand_program
 from .traffic import elements_read
 from .transpose_tiling import unit_stride
@@ -381,11 +381,9 @@ def loader(
     for s in program.scalars:
         if _is_wide_load(s, inner, vector):
             assert s.node is not None and s.offset is not None
-            mine.renamed = {inner: first}
             mine.printed.clear()
-            place = address(mine.pointers[s.node], mine.address_text(s.offset))
+            place = mine.place(mine.pointers[s.node], s.offset, {inner: first})
             packs.append(VectorAccess(f"p{len(packs)}", s.node.dtype.storage, place, mine.variables()))
-            mine.renamed = {}
             each.append(Statement(mine.c_type(s), mine.names[s], mine.as_stored(s, f"{packs[-1].name}.v[j]")))
         elif statement := mine.statement(s):
             (each if inner in s.vars else once).append(statement)

@@ -99,10 +99,8 @@ class Epilogue:
         writer.tile_elements[self.element] = element
         writer.reset_names()
         writer.name_scalars(self.program.scalars)
-        body = vector_body(self.program, writer, inner, first, vector, {})
-        inner_var = inner.name if inner.name in body.element_names else ""
-        used = body.names | ({first} if inner_var else set())
+        body = vector_body(self.program, writer, inner, first, vector)
         walked = unravel([*self.program.vars[:-1], Var(first, inner.extent)], "at")
-        steps = [s for s in walked if s.name in used]
+        steps = [s for s in walked if s.name in body.names]
         begin = [Statement("Index", "at", at)] if steps else []
-        return RowPart(body, inner_var, begin + steps)
+        return RowPart(body, begin + steps)

@@ -316,9 +316,7 @@ class _LoopBuilder:
             count, sign = _RUNS * run.extent, s.offset.coefficient(run)
             steps = max(1, PREFETCH_BYTES // (count * s.node.dtype.size))
             start = s.offset + of_var(run) * -sign + min(0, sign) * run.high + s.offset.coefficient(inner) * steps
-            self.writer.renamed = {outer: begin}
-            place = address(self.writer.pointer(s), self.writer.address_text(start))
-            self.writer.renamed = {}
+            place = self.writer.place(self.writer.pointer(s), start, {outer: begin})
             calls.append(f"hg::prefetch_elements<true>({place}, {count});")
         return calls
 
@@ -499,10 +497,7 @@ class _LoopBuilder:
         outer.inner = [inner]
 
         def start(offset: Expr, pointer: str) -> str:
-            writer.renamed = name
-            text = address(pointer, writer.address_text(offset))
-            writer.renamed = {}
-            return text
+            return writer.place(pointer, offset, name)
 
         def stride_along(offset: Expr, v: Var) -> str:
             """C text of the distance of neighbours along ``v``."""

@@ -21,7 +21,7 @@ from ...size_buckets import MAX_SPLIT_PARTS, next_power_of_two
 from ...target import Target
 from ..choice import Choice
 from ..index_set_splitting import bit_copies, breakpoints, restrict
-from ..kernel import CWriter, Launch, Pointer, Statement, address, unravel
+from ..kernel import CWriter, Launch, Pointer, Statement, unravel, variables_of
 from ..scalar import Scalar, ScalarProgram
 from ..transpose_tiling import Tiling, bucketed_points, choose_tiling, unit_stride
 from .index_type import index_type
@@ -132,17 +132,13 @@ def _linear_part(program: ScalarProgram, writer: CWriter, suffix: str, first: Va
     """A part that walks its elements in order, and the blocks it wants for each unit of the first extent."""
     inner = program.vars[-1]
     vector, whole_rows = _vector(program)
+    coordinates: list[Statement] = []
     if whole_rows:
         base = Var(f"{inner.name}_0", inner.extent, inner.start)
-        body = vector_body(program, writer, inner, base.name, vector, {})
-        position = unravel([*program.vars[:-1], base], "e")
-        needs_inner = inner.name in body.element_names
-        used = body.names | ({base.name} if needs_inner else set())
-        coordinates, own = [c for c in position if c.name in used], []
+        body = vector_body(program, writer, inner, base.name, vector)
+        coordinates = [c for c in unravel([*program.vars[:-1], base], "e") if c.name in body.names]
     else:
         body = _linear_body(program, writer)
-        needs_inner = False
-        coordinates, own = [], [c for c in unravel(program.vars, "e + j") if c.name in body.element_names]
     runs = program.vars[0] is first
     scale = prod(v.extent for v in program.vars[1:])
     whole = 0 if runs else scale * program.vars[0].extent
@@ -153,8 +149,6 @@ def _linear_part(program: ScalarProgram, writer: CWriter, suffix: str, first: Va
         vector,
         vector > 1 and (not whole_rows or len(program.vars) == 1),
         coordinates,
-        own,
-        inner.name if needs_inner else "",
         body,
         scale,
         whole,
@@ -227,32 +221,17 @@ def aligned(e: Expr, inner: Var, vector: int) -> bool:
     )
 
 
-def vector_body(
-    program: ScalarProgram, writer: CWriter, inner: Var, base: str, vector: int, shared_elements: dict[object, str]
-) -> PartBody:
-    """A step of ``vector`` elements from ``base`` along ``inner``.
-
-    ``shared_elements``: loads and numbers of stores that pass through shared memory -> the element there.
-    """
+def vector_body(program: ScalarProgram, writer: CWriter, inner: Var, base: str, vector: int) -> PartBody:
+    """A step of ``vector`` elements from ``base`` along ``inner``."""
     body = PartBody()
 
     def pack(name: str, type: str, pointer: str, offset: Expr) -> VectorAccess:
-        writer.renamed = {inner: base}
         writer.printed.clear()
-        access = VectorAccess(name, type, address(pointer, writer.address_text(offset)), writer.variables())
-        writer.renamed = {}
-        return access
+        return VectorAccess(name, type, writer.place(pointer, offset, {inner: base}), writer.variables())
 
     for s in program.scalars:
-        if s in writer.tile_elements:
-            body.each.append(Statement(writer.c_type(s), writer.names[s], writer.tile_elements[s]))
-            continue
-        if s in shared_elements:
-            as_float = s.dtype.is_half and s not in writer.bit_copied
-            text = f"{s.dtype.storage}_to_float({shared_elements[s]})" if as_float else shared_elements[s]
-            body.each.append(Statement(writer.c_type(s), writer.names[s], text))
-            continue
-        if contiguous(s, inner) and aligned(s.offset, inner, vector):  # type: ignore[arg-type]
+        on_chip = s in writer.tile_elements
+        if not on_chip and contiguous(s, inner) and aligned(s.offset, inner, vector):  # type: ignore[arg-type]
             assert s.node is not None and s.offset is not None
             name = f"p{len(body.loads)}"
             body.loads.append(pack(name, s.node.dtype.storage, writer.pointers[s.node], s.offset))
@@ -265,14 +244,13 @@ def vector_body(
     for k, store in enumerate(program.stores):
         value = writer.names[store.value]
         writer.printed.clear()
-        if k in shared_elements:
-            as_bits = store.node.dtype.is_half and store.value not in writer.bit_copied
-            direct.append(
-                Statement("", shared_elements[k], f"{store.node.dtype.storage}({value}).bits" if as_bits else value)
-            )
-        elif store.scattered:
+        if store.scattered:
             place = writer.store_address(k, store)
             direct.append(writer.store(place, writer.stored_value(store, place)))
+        elif store in writer.tile_elements:
+            as_bits = store.node.dtype.is_half and store.value not in writer.bit_copied
+            value = f"{store.node.dtype.storage}({value}).bits" if as_bits else value
+            direct.append(Statement("", writer.tile_elements[store], value))
         elif unit_stride(store.offset, inner) and aligned(store.offset, inner, vector):
             body.stores.append(pack(f"q{k}", store.node.dtype.storage, f"y{k}", store.offset))
             body.each.append(Statement("", writer.as_stored(store.value, f"q{k}.v[j]"), value))
@@ -280,6 +258,8 @@ def vector_body(
             target = writer.as_stored(store.value, f"y{k}[{writer.address_text(store.offset)}]")
             direct.append(writer.store(target, value))
     body.each += direct
+    if inner.name in variables_of(body.each):
+        body.each.insert(0, Statement("Index", inner.name, f"{base} + j", frozenset({base})))
     return body
 
 
@@ -298,6 +278,8 @@ def _linear_body(program: ScalarProgram, writer: CWriter) -> PartBody:
     for k, store in enumerate(program.stores):
         body.stores.append(VectorAccess(f"q{k}", store.node.dtype.storage, f"y{k} + e"))
         body.each.append(Statement("", writer.as_stored(store.value, f"q{k}.v[j]"), writer.names[store.value]))
+    named = variables_of(body.each)
+    body.each[:0] = [c for c in unravel(program.vars, "e + j") if c.name in named]
     return body
 
 
@@ -394,16 +376,13 @@ def _tiled_part(
         inside = " && ".join(f"{v.name}{'_0' if v is pack else ''} < {limit}" for v, limit in limits.items())
         return [*lines, f"if (!({inside})) continue;"] if inside else lines
 
-    shared_elements: dict[object, str] = {}
     loads: list[SharedTile] = []
     stores: list[SharedTile] = []
     element = f"({along.name}_0 - {begin[along]} + j) * {plan.pitch} + {across.name} - {begin[across]}"
 
     def tiled(name: str, pointer: str, node: Node, offset: Expr) -> SharedTile:
-        writer.renamed = {across: f"{across.name}_0"}
         writer.printed.clear()
-        text = address(pointer, writer.address_text(offset))
-        writer.renamed = {}
+        text = writer.place(pointer, offset, {across: f"{across.name}_0"})
         variables = writer.variables()
         array = f"s{len(loads) + len(stores)}"
         half = node.dtype.is_half
@@ -416,12 +395,15 @@ def _tiled_part(
     for s in plan.tiles.loads:
         assert s.node is not None and s.offset is not None
         loads.append(tiled(f"r{len(loads)}", writer.pointers[s.node], s.node, s.offset))
-        shared_elements[s] = f"{loads[-1].array}[{element}]"
+        text = f"{loads[-1].array}[{element}]"
+        as_float = s.dtype.is_half and s not in writer.bit_copied
+        writer.tile_elements[s] = f"{s.dtype.storage}_to_float({text})" if as_float else text
     for k in plan.tiles.stores:
         store = program.stores[k]
         stores.append(tiled(f"w{len(stores)}", f"y{k}", store.node, store.offset))
-        shared_elements[k] = f"{stores[-1].array}[{element}]"
-    body = vector_body(program, writer, along, f"{along.name}_0", plan.vector, shared_elements)
+        writer.tile_elements[store] = f"{stores[-1].array}[{element}]"
+    body = vector_body(program, writer, along, f"{along.name}_0", plan.vector)
+    writer.tile_elements.clear()
     used = body.names.union(begin.values(), *(t.variables for t in (*loads, *stores)))
     part = TiledPart(
         suffix=suffix,
@@ -437,7 +419,6 @@ def _tiled_part(
         count=count,
         loads=loads,
         stores=stores,
-        inner_var=along.name if along.name in body.element_names else "",
         body=body,
         final_barrier=bool(stores) and (many or not loads),
         block_count=f"(Index)({count})",

@@ -33,11 +33,6 @@ class PartBody:
     stores: list[VectorAccess] = field(default_factory=list)
 
     @property
-    def element_names(self) -> frozenset[str]:
-        """Loop variables that are named for each element."""
-        return variables_of(self.each)
-
-    @property
     def names(self) -> frozenset[str]:
         """All loop variables that it names."""
         return variables_of([*self.once, *self.each]).union(*(p.variables for p in (*self.loads, *self.stores)))
@@ -52,8 +47,6 @@ class LinearPart:
         vector: elements of a thread.
         tail: elements are left over that do not fill a thread.
         coordinates: definitions from the position ``e`` of the first element.
-        element_coordinates: definitions for each element, from its position ``e + j``.
-        inner_var: the innermost variable, if each element needs it and it is ``inner_var_0 + j``.
         scale, fixed_size: it has ``n0 * scale`` elements, or ``fixed_size``.
         block_count: blocks that it takes, where parts share them.
         load_coordinates: those of the coordinates that wide loads need.
@@ -64,8 +57,6 @@ class LinearPart:
     vector: int
     tail: bool
     coordinates: list[Statement]
-    element_coordinates: list[Statement]
-    inner_var: str
     body: PartBody
     scale: int
     fixed_size: int
@@ -128,11 +119,9 @@ class TiledPart:
     count: str
     loads: list[SharedTile]
     stores: list[SharedTile]
-    inner_var: str
     body: PartBody
     final_barrier: bool
     block_count: str = ""
-    element_coordinates: ClassVar[tuple[Statement, ...]] = ()
     is_tiled: ClassVar[bool] = True
 
 
@@ -142,15 +131,11 @@ class RowPart:
 
     Attributes:
         body: for its elements.
-        inner_var: the innermost variable, if each element needs it.
         begin: definitions before.
-        element_coordinates: definitions for each element: none, its position is known.
     """
 
     body: PartBody
-    inner_var: str
     begin: list[Statement] = field(default_factory=list)
-    element_coordinates: ClassVar[tuple[Statement, ...]] = ()
 
 
 @dataclass(frozen=True, kw_only=True)

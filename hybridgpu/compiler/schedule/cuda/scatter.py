@@ -171,12 +171,10 @@ def scatter_fields(
     brought = ScalarProgram(live_scalars(program.scalars, stores), [], program.stores, program.vars, [])
     writer.name_scalars(brought.scalars)
     base = f"{inner.name}_0"
-    body = vector_body(brought, writer, inner, base, work.vector, {})
-    inner_var = inner.name if inner.name in body.element_names else ""
+    body = vector_body(brought, writer, inner, base, work.vector)
     writer.printed.clear()
     at = _row_address(writer, axes, store, {inner: base})
-    at_variables = writer.variables()
-    used = body.names | at_variables | ({base} if inner_var else set())
+    used = body.names | writer.variables()
     after = epilogue.row_part(_element_value(element, scatter.dtype, as_bits), at, work.vector) if epilogue else None
     fields = ScatterFields(
         pointers=writer.pointer_list(outputs),
@@ -195,7 +193,7 @@ def scatter_fields(
         position_statements=[s for s in numbered if s.name in row_variables.union(variables_of(look))] + look,
         row=row,
         update=[s for s in numbered if s.name in used],
-        part=RowPart(body, inner_var),
+        part=RowPart(body),
         result=address(f"y{number}", at),
         after=after,
     )

@@ -115,10 +115,7 @@ class SpanBuilder:
         """The address of a span; where rows are ragged, that of its row."""
         if self.anchor is not None:
             return address(pointer, self.writer.address_text(_without(e, self.var)))
-        self.writer.renamed = {self.var: self.base}
-        text = address(pointer, self.writer.address_text(e))
-        self.writer.renamed = {}
-        return text
+        return self.writer.place(pointer, e, {self.var: self.base})
 
     def load(self, s: Scalar, block: SpanBody) -> Statement:
         """The statement of a load, by a span of ``block`` where that is possible."""

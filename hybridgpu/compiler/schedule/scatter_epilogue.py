@@ -69,21 +69,6 @@ class Epilogue:
 
     # -- CUDA: a thread has some neighbours of a row
 
-    @property
-    def _inner(self) -> Var:
-        return self.program.vars[-1]
-
-    def sizes(self) -> list[int]:
-        """Bytes of the elements that travel in vectors."""
-        from .cuda.map import contiguous
-
-        loads = [s.dtype.size for s in self.program.scalars if contiguous(s, self._inner)]
-        return loads + [store.node.dtype.size for store in self.program.stores]
-
-    def fits_vector(self, vector: int) -> bool:
-        """True if so many neighbours of the table never differ but in the innermost variable."""
-        return self._inner.extent % vector == 0
-
     def row_part(self, element: str, at: str, vector: int) -> RowPart:
         """The work of a thread for ``vector`` neighbours.
 
@@ -94,7 +79,7 @@ class Epilogue:
         from .cuda.map import vector_body
         from .cuda.map_fields import RowPart
 
-        writer, inner = self.writer, self._inner
+        writer, inner = self.writer, self.program.vars[-1]
         first = f"{inner.name}_0"
         writer.tile_elements[self.element] = element
         writer.reset_names()

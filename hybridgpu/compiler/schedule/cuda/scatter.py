@@ -46,7 +46,7 @@ class _Axes:
         outer_batch_axes: … and those of them that are outside all others.
         columns: what is left: an update is a row of so many elements.
         extents: of the table's rows: how many values each of ``digits`` has, …
-        digits: … the variables, and the position read at run time (None), that a row's number consists of, …
+        digits: … the variables, and the position read at run time, that a row's number consists of, …
         steps: … and how far apart in memory their values are.
         position: the scalar that is read there; None where there is but one row.
     """
@@ -56,7 +56,7 @@ class _Axes:
     outer_batch_axes: list[Var]
     columns: list[Var]
     extents: list[int]
-    digits: list[Var | None]
+    digits: list[Expr]
     steps: list[int]
     position: IndirectIndex | None
 
@@ -76,9 +76,9 @@ def _axes(program: ScalarProgram, store: Store) -> _Axes:
     columns = [v for v in own if v not in read]
     walked = [v for v in program.vars if v not in columns]
     lead = walked[: next((k for k, v in enumerate(walked) if v not in apart), len(walked))]
-    places: list[tuple[int, int, Var | None]] = [(store.offset.coefficient(v), v.extent, v) for v in apart]
+    places = [(store.offset.coefficient(v), v.extent, of_var(v)) for v in apart]
     if position:
-        places.append((step, position.high + 1, None))
+        places.append((step, position.high + 1, Expr(((position, 1),))))
     places.sort(key=lambda p: -p[0])
     return _Axes(
         walked, apart, lead, columns, [p[1] for p in places], [p[2] for p in places], [p[0] for p in places], position
@@ -224,11 +224,14 @@ def _vector(program: ScalarProgram, store: Store, inner: Var, epilogue: Epilogue
     if not unit_stride(store.offset, inner):
         return 1
     sizes = [store.node.dtype.size, *(s.dtype.size for s in program.scalars if contiguous(s, inner))]
-    vector = max(1, 16 // max(sizes + (epilogue.sizes() if epilogue else [])))
-    while epilogue and not epilogue.fits_vector(vector):
-        vector //= 2
-    others = [c for a, c in store.offset.terms if a is not inner]
-    while inner.extent % vector or any(c % vector for c in others):
+    strides = [c for a, c in store.offset.terms if a is not inner]
+    if epilogue:
+        after, last = epilogue.program, epilogue.program.vars[-1]
+        sizes += [s.dtype.size for s in after.scalars if contiguous(s, last)]
+        sizes += [s.node.dtype.size for s in after.stores]
+        strides.append(last.extent)  # neighbours of the table never differ but in the innermost variable
+    vector = max(1, 16 // max(sizes))
+    while inner.extent % vector or any(c % vector for c in strides):
         vector //= 2
     return vector
 
@@ -256,11 +259,7 @@ def _target_row(writer: CWriter, looked: list[Scalar], axes: _Axes) -> tuple[lis
     """Statements that read where an update goes, and C text of the number of the row that it meets."""
     writer.reset_names()
     writer.name_scalars(looked)
-    index = []
-    for digit in axes.digits:
-        assert digit or axes.position
-        index.append(of_var(digit) if digit else Expr(((axes.position, 1),)))  # type: ignore[arg-type]
-    return [s for s in map(writer.statement, looked) if s], writer.expr(linearize(index, axes.extents))
+    return [s for s in map(writer.statement, looked) if s], writer.expr(linearize(axes.digits, axes.extents))
 
 
 def _row_address(writer: CWriter, axes: _Axes, store: Store, renamed: dict[Var, str]) -> str:

@@ -117,13 +117,11 @@ class SpanBuilder:
             return address(pointer, self.writer.address_text(_without(e, self.var)))
         return self.writer.place(pointer, e, {self.var: self.base})
 
-    def load(self, s: Scalar, block: SpanBody) -> Statement:
-        """The statement of a load, by a span of ``block`` where that is possible."""
+    def statement(self, s: Scalar, block: SpanBody) -> Statement | None:
+        """The statement that computes ``s``, that of a load by a span of ``block`` where that is possible."""
+        if s.op != "load" or s.conditions or not self.is_span(s.offset):
+            return self.writer.statement(s)
         assert s.offset is not None and s.node is not None
-        if s.conditions or not self.is_span(s.offset):
-            self.writer.printed.clear()
-            text = self.writer.load_text(s)
-            return Statement(s.dtype.compute, self.writer.names[s], text, self.writer.variables())
         name = f"p{len(block.reads)}"
         self.writer.printed.clear()
         place = self.address(self.writer.pointers[s.node], s.offset)
@@ -152,8 +150,7 @@ class SpanBuilder:
         """Values of rows that are neighbours along ``var``."""
         block = SpanBody()
         for s in scalars:
-            statement = self.load(s, block) if s.op == "load" else self.writer.statement(s)
-            if statement:
+            if statement := self.statement(s, block):
                 block.each.append(statement)
         for number, store in stores:
             self.store(number, store, block)
@@ -184,10 +181,7 @@ class SpanBuilder:
                     text = f"h_{cache}.v[j]"
                 block.each.append(Statement(s.dtype.compute, name, text))
                 continue
-            if s in divided:
-                continue
-            statement = self.load(s, block) if s.op == "load" else self.writer.statement(s)
-            if statement:
+            if s not in divided and (statement := self.statement(s, block)):
                 block.each.append(statement)
         for s, cache in plan.cache.items():
             if s not in row_pass.scalars or s in before:

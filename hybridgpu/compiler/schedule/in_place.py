@@ -35,8 +35,9 @@ def in_place_pairs(program: ScalarProgram, also_read: Collection[Node] = ()) -> 
     return [(node, program.stores[k].node) for node, k in _pairs(program, also_read)]
 
 
-def in_place_pairs_reduction(program: ScalarProgram, plan: PassPlan) -> list[Pair]:
+def in_place_pairs_reduction(plan: PassPlan) -> list[Pair]:
     """The pairs of a kernel of passes over rows: a result is written in no pass before the last that reads the operand."""
+    program = plan.program
     read: dict[Node, int] = {}
     written: dict[int, int] = {}
     earlier: set[object] = set()

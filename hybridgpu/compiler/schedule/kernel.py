@@ -524,10 +524,8 @@ class CWriter:
         if is_combine(s):  # two states of a reduction that is written out
             first, second = (self.names[a] for a in s.args)
             return f"hg::{COMBINE[s.node.prim.name]}<{s.dtype.compute}>::merge({first}, {second})"
-        expr = s.node.prim.expr
-        assert expr is not None, f"{s.node.prim.name} has no scalar expression"
-        if not isinstance(expr, str):
-            expr = expr([a.dtype for a in s.args], s.dtype)
+        expr = _expression(s)
+        assert expr, f"{s.node.prim.name} has no scalar expression"
         if self.target.name == "cpu" and expr == _EXP and s.dtype.compute == "float" and _below_maximum(s.args[0]):
             expr = "hg::exp_not_above_0({0})"
         return expr.format(*(self.names[a] for a in s.args), T=s.dtype.compute)
@@ -589,7 +587,7 @@ def headers(program: ScalarProgram) -> tuple[str, ...]:
         includes["half.h"] = None
     if any(s.op == "compute" and s.node is not None and s.node.prim.name == "random_bits" for s in program.scalars):
         includes["philox.h"] = None
-    if any(s.op == "compute" and s.node is not None and s.node.prim.expr and _needs_math(s) for s in program.scalars):
+    if any(s.op == "compute" and s.node is not None and _needs_math(s) for s in program.scalars):
         includes["math.h"] = None
     return tuple(includes)
 

@@ -17,7 +17,7 @@ from ..ir.dims import nominal
 from ..ir.graph import closure
 from ..ir.indexing import Expr, Var, of_var
 from .kernel import COMBINE, CWriter, Statement
-from .scalar import Reduction, Scalar, ScalarProgram, Store, operands_of
+from .scalar import Reduction, Scalar, Store, operands_of
 
 __all__ = ["Accumulator", "Pass", "PassPlan"]
 
@@ -131,14 +131,14 @@ class PassPlan:
 
     def __init__(
         self,
-        program: ScalarProgram,
         writer: CWriter,
         has_buffers: bool,
         cache_index: str,
         not_cached: frozenset[Scalar] = frozenset(),
         result_axis: Var | None = None,
     ) -> None:
-        self.program, self.writer, self.has_buffers, self.cache_index = program, writer, has_buffers, cache_index
+        self.program = program = writer.program
+        self.writer, self.has_buffers, self.cache_index = writer, has_buffers, cache_index
         self.not_cached, self.result_axis = not_cached, result_axis
         self.reduced = set(program.reduced)
         self.reduction_of = {r.result: r for r in program.reductions}
@@ -203,7 +203,8 @@ class PassPlan:
             row_pass.row_scalars = rows[-1]
             row_pass.row = [st for s in rows[-1] if (st := self.writer.statement(s))]
             taken = [r.operand for r in (*reductions, *sums.get(k, ()))]
-            order = self._pass_order(taken + [s for s, _ in stores], computed)
+            taken += [self.program.stores[n].value for n, _ in stores]
+            order = self._pass_order(taken, computed)
             for s in order:
                 if s in self.cache and s in computed:
                     home = self.cache_text[s]
@@ -218,14 +219,11 @@ class PassPlan:
                     row_pass.each.append(statement)
             row_pass.accumulators = [self._accumulator(r) for r in reductions]
             row_pass.sums = [self.column_sums[self.program.column_sums.index(r)] for r in sums.get(k, ())]
-            row_pass.stores = [replace(text, text=self._store_operand(s)) for s, text in stores]
-            row_pass.scalars, row_pass.reductions = order, reductions
-            row_pass.targets = [
-                n
-                for n, store in enumerate(self.program.stores)
-                if self.is_full_store(store) and self.phase[store.value] == k
+            row_pass.stores = [
+                replace(text, text=self._store_operand(self.program.stores[n].value)) for n, text in stores
             ]
-            pass_scalars.append(order + taken + [s for s, _ in stores])
+            row_pass.scalars, row_pass.reductions, row_pass.targets = order, reductions, [n for n, _ in stores]
+            pass_scalars.append(order + taken)
             computed.update(order)
             self.passes.append(row_pass)
         for s, home in self.cache_text.items():
@@ -238,19 +236,19 @@ class PassPlan:
         again = rounded and s not in self.cache and self.is_full(s.args[0])
         return self.writer.names[s.args[0] if again else s]
 
-    def _targets(self) -> list[tuple[list[Reduction], list[tuple[Scalar, Statement]]]]:
-        """The targets of each pass: reductions by the phase of their operand, then full stores."""
-        by_phase: dict[int, tuple[list[Reduction], list[tuple[Scalar, Statement]]]] = {}
+    def _targets(self) -> list[tuple[list[Reduction], list[tuple[int, Statement]]]]:
+        """The targets of each pass: reductions by the phase of their operand, then full stores, with their numbers."""
+        by_phase: dict[int, tuple[list[Reduction], list[tuple[int, Statement]]]] = {}
         for r in self.program.reductions:
             by_phase.setdefault(self.phase[r.operand], ([], []))[0].append(r)
         for k, store in enumerate(self.program.stores):
             if self.is_full_store(store):
                 text = self.writer.store(self.writer.store_address(k, store), self.writer.names[store.value])
-                by_phase.setdefault(self.phase[store.value], ([], []))[1].append((store.value, text))
+                by_phase.setdefault(self.phase[store.value], ([], []))[1].append((k, text))
         return [by_phase.get(k, ([], [])) for k in range(max(by_phase, default=-1) + 1)]
 
     def _column_sums_by_pass(
-        self, targets: list[tuple[list[Reduction], list[tuple[Scalar, Statement]]]]
+        self, targets: list[tuple[list[Reduction], list[tuple[int, Statement]]]]
     ) -> dict[int, list[Reduction]]:
         """The sums over all rows by the pass that takes them in.
 

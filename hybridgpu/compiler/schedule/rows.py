@@ -66,9 +66,7 @@ def schedule_rows(program: ScalarProgram, target: Target, members: list[Node]) -
     if target.name == "cuda":
         from .cuda.rows import schedule_reduction
 
-        return schedule_reduction(
-            program, writer, rows, columns, members, dynamic_outer_reduction(program, rows, columns)
-        )
+        return schedule_reduction(writer, rows, columns, members, dynamic_outer_reduction(program, rows, columns))
     transposed = (
         None
         if program.column_sums
@@ -103,7 +101,7 @@ def schedule_rows(program: ScalarProgram, target: Target, members: list[Node]) -
     private = not columns and dynamic is None and uses_private_buffer(program)  # (a buffer's length is in the text)
     index_text = cache_index(program, tile, rows_per_group(program, length) if private else 0, writer.extent)
     lanes = None if private else lanes
-    plan = PassPlan(program, writer, tile > 0 or (fits and not columns), index_text, result_axis=lanes)
+    plan = PassPlan(writer, tile > 0 or (fits and not columns), index_text, result_axis=lanes)
     pointers = writer.pointer_list(outputs)
     fields: LoopFields
     choice: Choice
@@ -126,7 +124,7 @@ def schedule_rows(program: ScalarProgram, target: Target, members: list[Node]) -
         choice,
         (rows[0].extent,),
         ("reduce.h", *more),
-        in_place=in_place_pairs_reduction(program, plan),
+        in_place=in_place_pairs_reduction(plan),
         chunk_multiple=_chunk_multiple(plan, rows, columns),
         most_chunks=fields.states.count if fields.states else 0,
     )

@@ -35,13 +35,13 @@ def schedule_column_sums(
     last = [s for s in program.stores if (s.value.vars | s.offset.vars) <= behind]  # what waits for sums is among them
     first = _row_program(program, [s for s in program.stores if s not in last])
     rows = [v for v in first.vars if v not in behind]
-    walked = schedule_reduction(first, CWriter(target, first, allows_dynamic=True), rows, False, row_members, None)
+    walked = schedule_reduction(CWriter(target, first, allows_dynamic=True), rows, False, row_members, None)
     # the first one's text is written: from here on these scalars are those of the second
     second = _combine_program(program, last, walked.outputs[len(first.stores) :])
     collapse_axes(second)
     columns = [v for v in second.vars if v not in second.reduced]
     writer = CWriter(target, second, allows_dynamic=True)
-    added = schedule_reduction(second, writer, columns, True, combine_members, second.reduced[0])
+    added = schedule_reduction(writer, columns, True, combine_members, second.reduced[0])
     return [walked, added]
 
 

@@ -116,6 +116,11 @@ class Workload:
     column_sum_words: int = 0
     row_values: int = 0
 
+    @property
+    def spans(self) -> int:
+        """Spans that a row touches, at most."""
+        return -(-(self.width + (self.vector - 1 if self.unaligned_rows else 0)) // self.vector)
+
     def unroll(self, threads: int) -> int:
         """Steps of a loop that are under way at once in a block of so many threads."""
         elements = _MAX_UNROLLED // (2 if self.double else 1) // (2 if threads > 512 else 1)
@@ -160,7 +165,7 @@ class LaunchConfig:
 
     @property
     def row_spans(self) -> int:
-        """Spans of rows that a block takes, in the columns form."""
+        """Rows that a block takes at once; in the columns form spans of them."""
         return self.threads // self.team
 
     @property
@@ -211,7 +216,8 @@ def choose_rows_with_sums(work: Workload, target: Target) -> LaunchConfig | None
         (team, cluster, threads)
         for team, cluster in _teams(work, target)
         if team > 1
-        for threads in (_block_sizes(team) if cluster == 1 else [team])
+        for threads in ((128, 256, 512, 1024) if cluster == 1 else (team,))
+        if threads >= team
     ]
     forms = [_row_config(usual, target, *s) for s in shapes if _column_sums_fit(work, target, *s)]
     if not forms:
@@ -226,11 +232,6 @@ def choose_rows_with_sums(work: Workload, target: Target) -> LaunchConfig | None
     )
     best = replace(best, seconds=best.seconds * work.rows / rows)
     return replace(best, why=_why(best, work, len(forms)))
-
-
-def _block_sizes(team: int) -> list[int]:
-    """Threads that a block of such teams may have."""
-    return [n for n in (128, 256, 512, 1024) if n >= team]
 
 
 def choose_columns(work: Workload, target: Target, neighbours: int, same_order: bool) -> LaunchConfig:
@@ -324,14 +325,13 @@ def _state_bytes(work: Workload, across: int, down: int, cluster: int) -> int:
 
 def _teams(work: Workload, target: Target) -> Iterator[tuple[int, int]]:
     """Candidates: (threads of a row in one block, blocks of a row)."""
-    spans = -(-(work.width + (work.vector - 1 if work.unaligned_rows else 0)) // work.vector)
     most = 512 if work.double else 1024  # 64 registers of a thread hold no erf of doubles beside what is kept
     cluster, gpu = 1, target.gpu
     # (what fits beside sums was found with fewer blocks; those of a device that has no more are all there are)
     large = not work.column_sum_words and gpu.cluster_blocks >= PORTABLE_CLUSTER
     largest = max(gpu.cluster_blocks, gpu.row_cluster_blocks) if large else gpu.cluster_blocks
     while cluster <= largest:
-        mine = -(-spans // cluster)
+        mine = -(-work.spans // cluster)
         team = 1 if cluster == 1 else 128
         while team <= most and (team == 1 or team < 2 * mine):
             yield team, cluster
@@ -369,8 +369,7 @@ def _row_config(work: Workload, target: Target, team: int, cluster: int, block: 
         block: threads of a block; 0: those of a team, but at least the smallest block.
     """
     gpu = target.gpu
-    spans = -(-(work.width + (work.vector - 1 if work.unaligned_rows else 0)) // work.vector)
-    steps = -(-spans // (team * cluster))
+    steps = -(-work.spans // (team * cluster))
     threads = block or max(team, _MIN_THREADS)
     teams = threads // team
     space = gpu.shared_bytes - _RESERVED_SHARED if teams == 1 else 0
@@ -379,6 +378,8 @@ def _row_config(work: Workload, target: Target, team: int, cluster: int, block: 
     rows = work.rows if work.width >= _LONG_ROW else max(1, _TYPICAL_ELEMENTS // work.width)
     blocks = -(-rows // teams) * cluster
     kept_words = words + work.column_sum_words
+    taken = steps if kept_words else unroll
+    at_once = min(steps, taken)
     merged, states = (
         _cluster_reduced(work, target, cluster, teams),
         threads * work.column_sum_words * steps * work.vector * 4,
@@ -387,7 +388,7 @@ def _row_config(work: Workload, target: Target, team: int, cluster: int, block: 
         shared, states = max(shared, states), 0
     else:
         merged, states = 1, states if teams > 1 else 0
-    demand = _register_demand(work, words, steps, steps if kept_words else min(steps, unroll), False)
+    demand = _register_demand(work, words, steps, at_once, False)
     resident = _resident_blocks(target, threads, demand, shared + states, blocks)
     if work.column_sum_words:
         crowded = _register_pressure(work, steps, threads, target) * _MAX_SUM_BLOCKS > _HIGH_PRESSURE
@@ -396,10 +397,7 @@ def _row_config(work: Workload, target: Target, team: int, cluster: int, block: 
         resident = 1 if crowded else min(resident, _MAX_SUM_BLOCKS)
     items = teams * cluster * steps * team * work.vector  # of a block, were all spans full
     used = teams * work.width / items * cluster
-    moved = (
-        _traffic_seconds(work, target, resident, blocks, threads, steps if kept_words else min(steps, unroll), used)
-        * work.width
-    )
+    moved = _traffic_seconds(work, target, resident, blocks, threads, at_once, used) * work.width
     computed = items / teams * (work.operations + 4 * work.passes) / gpu.lanes
     exchanged = work.width * _shared_traffic(work, places) / gpu.shared_cycle_bytes
     computed = max(computed, exchanged)  # other units do it
@@ -420,7 +418,6 @@ def _row_config(work: Workload, target: Target, team: int, cluster: int, block: 
     live = resident if work.column_sum_words else 0
     share = work.column_sum_words * steps * work.vector * threads / gpu.registers
     hidden = not work.double and (share > _HIGH_PRESSURE or (share == _HIGH_PRESSURE and cluster > 1))
-    taken = steps if kept_words else unroll
     return LaunchConfig(
         threads, team, cluster, steps, places, refused, shared, seconds, taken, live, merged, hidden, demand
     )
@@ -453,14 +450,12 @@ def _column_config(
     places, refused, words, shared = _allocate(work, target, threads, steps, space, work.row_values * work.vector)
     assumed = work.rows if work.width * rows >= _LONG_ROW else max(rows, _TYPICAL_ELEMENTS // work.width)
     blocks = -(-assumed // rows) * cluster
-    demand = _register_demand(work, words, steps, steps if words else min(steps, unroll), True)
+    taken = steps if words else unroll
+    at_once = min(steps, taken)
+    demand = _register_demand(work, words, steps, at_once, True)
     resident = _resident_blocks(target, threads, demand, shared + states, blocks)
     used = work.width / (steps * down * cluster)
-    moved = (
-        _traffic_seconds(work, target, resident, blocks, threads, steps if words else min(steps, unroll), used)
-        * work.width
-        * rows
-    )
+    moved = _traffic_seconds(work, target, resident, blocks, threads, at_once, used) * work.width * rows
     if rows < neighbours:  # else what follows along the row is next in memory
         moved *= max(1.0, 2 * gpu.sector_bytes / (rows * max(work.read, 1)))
     computed = cluster * steps * down * rows * (work.operations + 2 * work.passes) / gpu.lanes
@@ -477,7 +472,6 @@ def _column_config(
     per_block = overlapped_seconds(moved, computed, cluster * cycles / gpu.clock / resident, resident)
     per_block *= _code_size_factor(words, steps * work.vector)
     seconds = per_block * -(-work.rows // rows) / min(gpu.multiprocessors, blocks)
-    taken = steps if words else unroll
     return LaunchConfig(threads, down, cluster, steps, places, refused, shared, seconds, taken, demand=demand)
 
 

@@ -20,7 +20,6 @@ __all__ = [
     "ReductionFields",
     "ReductionInputs",
     "RowsFields",
-    "RowsInputs",
     "RowsWithSumsFields",
 ]
 
@@ -136,33 +135,12 @@ class ReductionFields(TemplateFields):
         return len(self.shared_states) * _MAX_STATE_BYTES * prod(self.state_dims)
 
 
-class RowsInputs(ReductionInputs):
-    """The fields of :class:`RowsFields`, with sums over all rows or without."""
-
-    passes: list[PassFields]
-    after: Sequence[Line]
-    row: str
-    row_index: list[Statement]
-    lanes: int
-    shared_states: list[Accumulator]
-    state_dims: tuple[int, ...]
-    state_slot: str
-    reuses_states: bool
-    sums: list[tuple[Accumulator, str]]
-    sums_shape: str
-    teams: int
-    warps: int
-    guarded: bool
-    reads_row: bool
-    anchor: str
-
-
 @dataclass(frozen=True, kw_only=True)
 class RowsFields(ReductionFields):
     """Rows whose elements are neighbours in memory: a team of threads, or of blocks, has one.
 
     Attributes:
-        teams, warps: teams of a block, and warps of a team.
+        warps: of a team.
         guarded: there may be teams without a row.
         reads_row: statements mention the row.
         anchor: the offset of a row, where rows begin anywhere; '' if they begin with a span all the same.
@@ -170,7 +148,6 @@ class RowsFields(ReductionFields):
     """
 
     template: ClassVar[str] = "cuda/rows.j2"
-    teams: int
     warps: int
     guarded: bool
     reads_row: bool
@@ -185,7 +162,7 @@ class RowsFields(ReductionFields):
     @property
     def warp_merge(self) -> tuple[str, int]:
         """The function that puts the states of warps together: what it is named by, and blocks, or teams of a block."""
-        return ("cluster", self.form.cluster) if self.form.cluster > 1 else ("warps", self.teams)
+        return ("cluster", self.form.cluster) if self.form.cluster > 1 else ("warps", self.form.row_spans)
 
 
 @dataclass(frozen=True, kw_only=True)

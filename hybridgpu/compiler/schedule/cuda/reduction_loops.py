@@ -11,7 +11,7 @@ from ...ir.indexing import Var
 from ..blocks import Block, Line, texts
 from ..kernel import Launch, Pointer, Statement, unravel, variables_of
 from ..reduction_passes import Accumulator, Pass, PassPlan
-from ..scalar import Scalar, ScalarProgram
+from ..scalar import Scalar
 from .index_type import index_type
 from .reduction_config import LaunchConfig
 from .reduction_fields import (
@@ -20,7 +20,6 @@ from .reduction_fields import (
     PassFields,
     ReductionInputs,
     RowsFields,
-    RowsInputs,
     RowsWithSumsFields,
 )
 from .vector_access import SpanBody, SpanBuilder, cached_type
@@ -40,7 +39,6 @@ class ReductionLoops:
         length: C text of the number of elements that are reduced, if an argument decides about it; else empty.
     """
 
-    program: ScalarProgram
     plan: PassPlan
     form: LaunchConfig
     spans: SpanBuilder
@@ -65,46 +63,45 @@ class ReductionLoops:
         used = used.union(*(w.variables for w in passes))
         row = self.rows[0].name if len(self.rows) == 1 else "r"
         row_index = [s for s in (unravel(self.rows, "r") if len(self.rows) > 1 else []) if s.name in used]
-        teams, items = form.threads // form.team, form.steps * vector
-        of_rows: RowsInputs = {
+        items = form.steps * vector
+        fields = RowsFields(
             **self._inputs(form.team * vector),
-            "passes": passes,
-            "after": [*texts(plan.passes[-1].row), *self._row_stores()],
-            "row": row,
-            "row_index": row_index,
-            "lanes": min(form.team, 32),
-            "shared_states": [a for w in passes for a in w.accumulators] if form.team > 32 else [],
-            "state_dims": (2, form.threads // 32) if double_buffered else (form.threads // 32,),
-            "state_slot": "[slot]" if double_buffered else "",
-            "reuses_states": one_state and not double_buffered,
-            "sums": [(s, f"y{len(self.program.stores) + n}") for n, s in enumerate(plan.column_sums)],
-            "sums_shape": f"[{items}][{form.threads}]" if plan.column_sums and teams > 1 else "",
-            "teams": teams,
-            "warps": form.team // 32,
-            "guarded": self._guarded,
-            "reads_row": row in used or bool(row_index),
-            "anchor": anchor,
-        }
+            passes=passes,
+            after=[*texts(plan.passes[-1].row), *self._row_stores()],
+            row=row,
+            row_index=row_index,
+            lanes=min(form.team, 32),
+            shared_states=[a for w in passes for a in w.accumulators] if form.team > 32 else [],
+            state_dims=(2, form.threads // 32) if double_buffered else (form.threads // 32,),
+            state_slot="[slot]" if double_buffered else "",
+            reuses_states=one_state and not double_buffered,
+            sums=[(s, f"y{len(plan.program.stores) + n}") for n, s in enumerate(plan.column_sums)],
+            sums_shape=f"[{items}][{form.threads}]" if plan.column_sums and form.row_spans > 1 else "",
+            warps=form.team // 32,
+            guarded=self._guarded,
+            reads_row=row in used or bool(row_index),
+            anchor=anchor,
+        )
         if plan.column_sums:
             beyond = [f"if (at >= {self._width}) continue;"] if partial else []
-            sizes = [max(4, r.operand.dtype.size) for r in self.program.column_sums]
+            sizes = [max(4, r.operand.dtype.size) for r in plan.program.column_sums]
             with_sums = RowsWithSumsFields(
-                **of_rows,
+                **vars(fields),
                 sums_at=[items * form.threads * sum(sizes[:n]) for n in range(len(sizes))],
                 width=self._width,
                 span_place=[f"const Index at = {position};", *beyond],
             )
             blocks = form.cluster * form.cluster_reduced
             return with_sums, Launch(form.threads, extent=1, scale=1, per_block=1, shared=form.shared, cluster=blocks)
-        limit, teams = (0, 1) if form.cluster > 1 else (2048 // form.threads * 8, teams)
-        launch = Launch(form.threads, 0, self._inner_rows, teams, limit, shared=form.shared, cluster=form.cluster)
-        return RowsFields(**of_rows), launch
+        limit, per_block = (0, 1) if form.cluster > 1 else (2048 // form.threads * 8, form.row_spans)
+        launch = Launch(form.threads, 0, self._inner_rows, per_block, limit, shared=form.shared, cluster=form.cluster)
+        return fields, launch
 
     def columns_fields(self) -> tuple[ColumnsFields, Launch]:
         """Rows that are neighbours in memory: a thread has a span of them and every so many-th element."""
-        program, plan, form, spans, vector = self.program, self.plan, self.form, self.spans, self.spans.vector
+        plan, form, spans, vector = self.plan, self.form, self.spans, self.spans.vector
         tile = spans.var.name
-        stored = [(n, s) for n, s in enumerate(program.stores) if not plan.is_full_store(s)]
+        stored = [(n, s) for n, s in enumerate(plan.program.stores) if not plan.is_full_store(s)]
         passes = [self._span_pass(p) for p in plan.passes[:-1]]
         accumulators = [a for w in passes for a in w.accumulators]
         if form.cluster > 1:
@@ -143,7 +140,7 @@ class ReductionLoops:
     def _team_pass(self, row_pass: Pass, partial: bool, position: str) -> PassFields:
         """One pass of a team over its row."""
         spans, vector = self.spans, self.spans.vector
-        *outer, last = self.program.reduced
+        *outer, last = self.plan.program.reduced
         first = "c_0" if outer else spans.base
         block = spans.pass_body(self.plan, row_pass, self._places, f"step * {vector} + j", self.form.team * vector)
         inside = block.element_variables.union(*(a.variables for a in row_pass.accumulators))
@@ -164,7 +161,7 @@ class ReductionLoops:
 
     def _span_pass(self, row_pass: Pass) -> PassFields:
         """One pass over a span of rows by the threads that have it."""
-        form, spans, reduced, vector = self.form, self.spans, self.program.reduced, self.spans.vector
+        form, spans, reduced, vector = self.form, self.spans, self.plan.program.reduced, self.spans.vector
         partial = bool(self.length) if not self._has_dynamic_steps else form.team > 1
         partial = partial or (not self.length and form.cluster * form.steps * form.team != self._width)
         first = "c" if len(reduced) > 1 else reduced[0].name
@@ -230,7 +227,7 @@ class ReductionLoops:
 
     @property
     def _width(self) -> int:
-        return prod(v.extent for v in self.program.reduced)
+        return prod(v.extent for v in self.plan.program.reduced)
 
     @property
     def _end(self) -> str | int:
@@ -269,7 +266,7 @@ class ReductionLoops:
         shared = [(s, at) for s, at in storage.items() if at != "registers"]
         return {
             "pointers": self.pointers,
-            "index_type": index_type([self.program], [parts * self._width] if plan.column_sums else ()),
+            "index_type": index_type([plan.program], [parts * self._width] if plan.column_sums else ()),
             "inner_rows": self._inner_rows,
             "form": form,
             "vector": self.spans.vector,

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from math import prod
 
 from ....core.dtypes import f32
@@ -33,12 +34,7 @@ _MIN_CACHED_WIDTH = 64  #: elements that a row on chip has room for, at least, i
 
 
 def schedule_reduction(
-    program: ScalarProgram,
-    writer: CWriter,
-    rows: list[Var],
-    columns: bool,
-    members: list[Node],
-    dynamic: Var | None,
+    writer: CWriter, rows: list[Var], columns: bool, members: list[Node], dynamic: Var | None
 ) -> Kernel:
     """The kernel of a group with reductions.
 
@@ -47,6 +43,7 @@ def schedule_reduction(
     Args:
         dynamic: the variable whose extent may be an argument.
     """
+    program = writer.program
     outputs = [s.node for s in program.stores]
     var = rows[-1] if columns else program.reduced[-1]
     if _has_fixed_order(program, writer.target.numeric):  # a batch of one is added up as others are
@@ -56,41 +53,34 @@ def schedule_reduction(
     vector, anchor = choose_vector(program, var, ragged)
     width = prod(v.extent for v in program.reduced)
     length = length_bucket(width, _MIN_LENGTH_BUCKET) if dynamic else 0
-    widest = vector
     inside = None if columns else frozenset(program.reduced)
     quotients: dict[Scalar, tuple[Scalar, Scalar]] = {}
     if not columns and anchor is None and writer.target.numeric == "strict":
         quotients = stored_divisions(program, SpanBuilder(writer, var, vector, computed_inside=inside).is_span)
         writer.name_scalars(program.scalars)
-    plan, form, vector = _choose(program, writer, rows, columns, widest, anchor, length)
-    if dynamic is not None and (
-        _depends_on_length(form) or _reread_bytes(program, plan, rows)
-    ):  # arrays on chip have a length
-        roomy = _choose(
-            program, writer, rows, columns, widest, anchor, max(next_power_of_two(width), _MIN_CACHED_WIDTH)
-        )
-        again, length_dependent = _reread_bytes(program, roomy[0], rows), _depends_on_length(roomy[1])
-        exact = _choose(program, writer, rows, columns, widest, anchor, 0) if again or not length_dependent else None
-        if exact and (
-            (_depends_on_length(form) and not length_dependent) or _reread_bytes(program, exact[0], rows) < again
-        ):
+    choose = partial(_choose, writer, rows, columns, vector, anchor)
+    plan, form, vector = choose(length)
+    if dynamic is not None and (_depends_on_length(form) or _reread_bytes(plan, rows)):  # arrays on chip have a length
+        roomy = choose(max(next_power_of_two(width), _MIN_CACHED_WIDTH))
+        again, length_dependent = _reread_bytes(roomy[0], rows), _depends_on_length(roomy[1])
+        exact = choose(0) if again or not length_dependent else None
+        if exact and ((_depends_on_length(form) and not length_dependent) or _reread_bytes(exact[0], rows) < again):
             (plan, form, vector), dynamic = exact, None  # it fits, a longer one would not
         elif length_dependent:
             plan, form, vector = roomy
     spans = SpanBuilder(writer, var, vector, anchor, inside, quotients)
-    length_text = _length(program, writer, dynamic)
     extents: tuple[int, ...] = (rows[0].extent,)
     if program.column_sums:
         parts = form.partial_sum_rows(prod(v.extent for v in rows), writer.target)
         extents = (*extents, parts)
         outputs += [partial_sums_node(r, parts, width) for r in program.column_sums]
-    loops = ReductionLoops(program, plan, form, spans, rows, length_text, writer.pointer_list(outputs))
+    loops = ReductionLoops(plan, form, spans, rows, _length(writer, dynamic), writer.pointer_list(outputs))
     fields, launch = loops.columns_fields() if columns else loops.rows_fields()
-    again = _reread_bytes(program, plan, rows)
+    again = _reread_bytes(plan, rows)
     choice = Choice(
         {
             "form": "columns" if columns else "rows",
-            "width": prod(v.extent for v in program.reduced),
+            "width": width,
             "threads": form.threads,
             "team": form.team,
             "vector": vector,
@@ -115,7 +105,7 @@ def schedule_reduction(
         reread_bytes=again,
         launch=launch,
         register_demand=form.demand,
-        in_place=in_place_pairs_reduction(program, plan) if _computes_once(rows, form, columns, spans) else [],
+        in_place=in_place_pairs_reduction(plan) if _computes_once(rows, form, columns, spans) else [],
     )
 
 
@@ -147,13 +137,7 @@ def _computes_once(rows: list[Var], form: LaunchConfig, columns: bool, spans: Sp
 
 
 def _choose(
-    program: ScalarProgram,
-    writer: CWriter,
-    rows: list[Var],
-    columns: bool,
-    vector: int,
-    anchor: Expr | None,
-    width: int,
+    writer: CWriter, rows: list[Var], columns: bool, vector: int, anchor: Expr | None, width: int
 ) -> tuple[PassPlan, LaunchConfig, int]:
     """The passes, the form and the elements of a span, which are fewer where sums over all rows have no room otherwise, or
     elements that are needed again.
@@ -163,10 +147,11 @@ def _choose(
     Args:
         width: the length that stands for all that the form is to serve; 0 if that is this kernel's alone.
     """
+    program = writer.program
     refused: frozenset[Scalar] = frozenset()
     while True:
-        plan = PassPlan(program, writer, True, "", refused)
-        work = _workload(program, plan, rows, vector, anchor is not None)
+        plan = PassPlan(writer, True, "", refused)
+        work = _workload(plan, rows, vector, anchor is not None)
         work = replace(work, width=width, dynamic_width=True) if width else work
         if columns:
             same = _has_fixed_order(program, writer.target.numeric)
@@ -183,9 +168,9 @@ def _choose(
         refused |= form.not_cached
         if not form.not_cached:
             break
-    if columns and vector > 1 and _reread_bytes(program, plan, rows):  # fewer rows side by side may have room
-        fewer = _choose(program, writer, rows, columns, vector // 2, anchor, width)
-        if fewer[1].cluster > 1 and not _reread_bytes(program, fewer[0], rows):
+    if columns and vector > 1 and _reread_bytes(plan, rows):  # fewer rows side by side may have room
+        fewer = _choose(writer, rows, columns, vector // 2, anchor, width)
+        if fewer[1].cluster > 1 and not _reread_bytes(fewer[0], rows):
             return fewer
     return plan, form, vector
 
@@ -201,7 +186,8 @@ def _contiguous_rows(program: ScalarProgram, rows: list[Var], same_order: bool) 
     return _MANY_ROWS if batch and same_order else rows[-1].extent
 
 
-def _workload(program: ScalarProgram, plan: PassPlan, rows: list[Var], vector: int, ragged: bool) -> Workload:
+def _workload(plan: PassPlan, rows: list[Var], vector: int, ragged: bool) -> Workload:
+    program = plan.program
     width = prod(v.extent for v in program.reduced)
     count = prod(v.extent for v in rows)
     streamed = {
@@ -225,7 +211,7 @@ def _workload(program: ScalarProgram, plan: PassPlan, rows: list[Var], vector: i
         state=sum(_state_size(r.operand, r.node) for w in passes for r in w.reductions),
         operations=sum(s.node.prim.cost if s.node and s.op == "compute" else 1 for w in passes for s in w.scalars),
         live=live_values(plan),
-        reread=_reread_bytes(program, plan, rows) // (count * width),
+        reread=_reread_bytes(plan, rows) // (count * width),
         arrays=len(arrays),
         loaded=sum(arrays.values()),
         double=any(s.dtype.is_float and s.dtype.size == 8 for s in program.scalars),
@@ -246,11 +232,11 @@ def _state_size(operand: Scalar, node: Node) -> int:
     return 16 if node.prim.name in ("argmax", "argmin") else size
 
 
-def _reread_bytes(program: ScalarProgram, plan: PassPlan, rows: list[Var]) -> int:
+def _reread_bytes(plan: PassPlan, rows: list[Var]) -> int:
     """Bytes that passes read from memory once more, because nothing on chip had room for them."""
     total = 0
-    for s in program.scalars:
-        if s.op != "load" or s in plan.cache or not _is_stream(s, rows, program):
+    for s in plan.program.scalars:
+        if s.op != "load" or s in plan.cache or not _is_stream(s, rows, plan.program):
             continue
         times = sum(s in w.scalars for w in plan.passes)
         assert s.node is not None
@@ -258,9 +244,9 @@ def _reread_bytes(program: ScalarProgram, plan: PassPlan, rows: list[Var]) -> in
     return total
 
 
-def _length(program: ScalarProgram, writer: CWriter, dynamic: Var | None) -> str:
+def _length(writer: CWriter, dynamic: Var | None) -> str:
     """C text of the number of elements that are reduced, if an argument decides about it; else empty."""
     if dynamic is None:
         return ""
-    rest = prod(v.extent for v in program.reduced if v is not dynamic)
+    rest = prod(v.extent for v in writer.program.reduced if v is not dynamic)
     return f"(Index){writer.runtime_args.extent(dynamic)}" + (f" * {rest}" if rest > 1 else "")

@@ -37,6 +37,7 @@ from hybridgpu.compiler.pipeline import compile_graph  # noqa: E402
 from hybridgpu.compiler.primitives import builder  # noqa: E402
 from hybridgpu.compiler.program import KernelInfo  # noqa: E402
 from hybridgpu.compiler.schedule.cuda import reduction_config  # noqa: E402
+from hybridgpu.compiler.schedule.cuda.reduction_fields import ReductionFields  # noqa: E402
 from hybridgpu.compiler.schedule.cuda.register_model import (  # noqa: E402
     COLUMNS,
     MAX_REGISTERS,
@@ -172,7 +173,7 @@ def collect(found: Iterable[tuple[str, Graph, Target]], forms: int, arch: str) -
                 infos = compile_graph(graph, target).kernels
             for info in infos:
                 kernel = made[info.name]
-                if kernel.register_demand is not None:
+                if isinstance(kernel.fields, ReductionFields):
                     kernels.setdefault(info.name, (case, kernel, info, target))
     names = list(kernels)
     given: dict[str, int] = {}
@@ -184,7 +185,7 @@ def collect(found: Iterable[tuple[str, Graph, Target]], forms: int, arch: str) -
 
 
 def _row(case: str, kernel: Any, target: Target, given: int) -> Row:
-    demand, threads = kernel.register_demand, kernel.launch.threads
+    demand, threads = kernel.fields.form.demand, kernel.launch.threads
     predicted = predicted_registers(demand, threads, target)
     return Row(
         case, threads, demand, given, predicted, _blocks(given, threads, target), _held(predicted, threads, target)

@@ -322,14 +322,15 @@ def test_a_parameter_is_of_one_number_and_one_use():
     """Equal numbers of several uses are several parameters: whether they are equal depends on the batch."""
     numbers = RuntimeArgs()
     names = [
-        numbers.reduction_length(96),
-        numbers.start(96),
-        numbers.start(480),
-        numbers.divisor(96),
-        numbers.divisor(7),
+        numbers.named("depth", 96),
+        numbers.by_value("start", 96),
+        numbers.by_value("start", 480),
+        numbers.by_value("extent", 96),
+        numbers.by_value("extent", 7),
     ]
     assert len(set(names)) == 5 and list(numbers.values.values()) == [96, 96, 480, 96, 7]
-    assert (numbers.start(480), numbers.divisor(96)) == (names[2], names[3]) and len(numbers.values) == 5
+    assert [numbers.by_value("start", 480), numbers.by_value("extent", 96)] == names[2:4]
+    assert len(numbers.values) == 5
 
 
 @pytest.mark.parametrize("make", [*SLICED, *MOVED, steps_first], ids=lambda f: f.__name__)

@@ -151,8 +151,7 @@ class Layout:
                 assert resident_blocks > 0, f"no multiprocessor has room for a block of {kernel.name}"
                 blocks = min(blocks, resident_blocks * driver.multiprocessors)
             blocks *= launch["cluster"]
-            second = step.extents[launch["second"]] if launch["second"] >= 0 else 1
-            if blocks == 0 or second == 0:
+            if blocks == 0:
                 continue
             slots, memory = [], []
             for k, index in enumerate(step.buffers):
@@ -164,7 +163,7 @@ class Layout:
             self.calls.append(
                 KernelCall(
                     handles[kernel.name],
-                    (blocks, second),
+                    (blocks, 1),
                     launch["threads"],
                     launch["shared"],
                     tuple(slots),

@@ -31,7 +31,6 @@ from .scalar import Scalar, ScalarProgram, Store, is_combine
 if TYPE_CHECKING:
     from typing_extensions import Self  # which checkers know without the package; in typing from Python 3.11 on
 
-    from .cuda.register_model import RegisterDemand
     from .matmul.config_cuda import MatmulConfig
     from .persistent.grid_loops import Loop
 
@@ -94,8 +93,7 @@ class Statement:
 class Launch:
     """The launch of a CUDA kernel.
 
-    The grid has ``ceil(extents[extent] * scale / per_block)`` blocks of ``threads`` threads, and
-    ``extents[second]`` blocks in its second dimension if ``second`` is not negative. ``limit`` caps
+    The grid has ``ceil(extents[extent] * scale / per_block)`` blocks of ``threads`` threads. ``limit`` caps
     the blocks that a multiprocessor gets (the kernel's loop takes the rest), 0 for none. A ``cluster`` of
     blocks takes the place of each.
     """
@@ -105,7 +103,6 @@ class Launch:
     scale: int
     per_block: int
     limit: int = 0
-    second: int = -1
     shared: int = 0  #: bytes of dynamic shared memory
     cooperative: bool = False  #: all blocks live at once, no more than the device holds
     cluster: int = 1  #: blocks that share the work of one
@@ -178,7 +175,6 @@ class Kernel:
         in_place: the operands and results that may share memory (see ``in_place``).
         elements_read: elements that one run reads of each input (CUDA).
         reread_bytes: bytes that it reads a second time, because nothing on chip has room for them (CUDA).
-        register_demand: what a thread holds in registers (CUDA).
         matmul_config: how a product is computed (CUDA).
         stageable_columns: what blocks of a product may copy into shared memory before they begin (CUDA).
         loop: what one of kind loop runs again and again (schedule/persistent/grid_loops.py).
@@ -203,7 +199,6 @@ class Kernel:
     in_place: Sequence[tuple[Node, Node]] = ()
     elements_read: dict[Node, int] = field(default_factory=dict)
     reread_bytes: int = 0
-    register_demand: RegisterDemand | None = None
     matmul_config: MatmulConfig | None = None
     stageable_columns: StageableColumns | None = None
     loop: Loop | None = None
@@ -291,9 +286,9 @@ class CWriter:
                 if self.allows_dynamic and isinstance(s.value, DynamicFloat):
                     self.names[s] = self.dynamic_float(s)
                 elif self.allows_dynamic and (isinstance(s.value, LastIndex) or type(s.value) is Dim):
-                    self.names[s] = f"({s.dtype.compute}){self.runtime_args.last_index(s.value)}"
+                    self.names[s] = f"({s.dtype.compute}){self.runtime_args.by_value('last', s.value)}"
                 elif self.allows_dynamic and isinstance(s.value, DrawNumber):
-                    self.names[s] = f"({s.dtype.compute}){self.runtime_args.draw(s.value)}"
+                    self.names[s] = f"({s.dtype.compute}){self.runtime_args.by_value('draw', s.value)}"
                 else:
                     self.names[s] = literal(s.value, s.dtype)
             else:
@@ -345,8 +340,8 @@ class CWriter:
             far = near and (c > near or (k == 0 and self.is_delinearized(atom)))
             known = type(c) is Dim and self.allows_dynamic  # of another length it is another number
             if worth_argument(c) and (far or known or (self.is_dynamic(atom) and c != row)):
-                name = self.atom(atom) if isinstance(atom, Var) else ""
-                text = f"{text} * {self.runtime_args.stride(c, name)}"
+                what = f"{self.atom(atom)}_stride" if isinstance(atom, Var) else "stride"
+                text = f"{text} * {self.runtime_args.by_value(what, c)}"
             elif c == -1:
                 text = f"-{text}"
             elif c != 1:
@@ -372,7 +367,7 @@ class CWriter:
         printed = e if terms is None else Expr(tuple(terms), e.const)
         if not self.allows_dynamic or not (e.terms or matrix) or not e.affine or not (beyond or shifted):
             return self.expr(printed)
-        start = self.runtime_args.start(e.const)
+        start = self.runtime_args.by_value("start", e.const)
         return f"{self.expr(Expr(printed.terms))} + {start}" if printed.terms else start
 
     def place(self, pointer: str, offset: Expr, renamed: dict[Var, str]) -> str:
@@ -390,7 +385,7 @@ class CWriter:
     def boundary(self, value: int) -> str:
         """C text of a value of the outermost variable at which something else begins."""
         dynamic = (self.split_axis is not None or type(value) is Dim) and worth_argument(value)
-        return self.runtime_args.boundary(value) if dynamic else literal_text(value)
+        return self.runtime_args.by_value("boundary", value) if dynamic else literal_text(value)
 
     def is_dynamic(self, atom: Any) -> bool:
         """True for a variable whose extent is an argument, and for a part of one."""
@@ -413,7 +408,7 @@ class CWriter:
             return f"(Index){self.names[atom.value]}"
         inner = self.expr(atom.expr)
         if self.is_delinearized(atom):
-            by = self.runtime_args.divisor(atom.by)
+            by = self.runtime_args.by_value("extent", atom.by)
             by = by if self.target.name == "cpu" else f"(Index){by}"
         else:
             by = literal_text(atom.by)

@@ -14,10 +14,9 @@ from .traffic import bytes_of, elements_read
 if TYPE_CHECKING:
     from typing_extensions import Unpack  # which checkers know without the package; in typing from Python 3.11 on
 
-    from .cuda.register_model import RegisterDemand
     from .matmul.config_cuda import MatmulConfig
 
-__all__ = ["KernelOptions", "TargetOptions", "kernel_of_program"]
+__all__ = ["TargetOptions", "kernel_of_program"]
 
 
 class TargetOptions(TypedDict, total=False):
@@ -25,19 +24,12 @@ class TargetOptions(TypedDict, total=False):
 
     launch: Launch | None
     reread_bytes: int
-    register_demand: RegisterDemand | None
     matmul_config: MatmulConfig | None
     stageable_columns: StageableColumns | None
     compile_cost: int
     chunk_multiple: int
     most_chunks: int
     library: tuple[str, ...]
-
-
-class KernelOptions(TargetOptions, total=False):
-    """Fields of TargetOptions, and the pairs that may share memory: these follow from a program and the arrays read besides."""
-
-    in_place: Sequence[tuple[Node, Node]]
 
 
 def kernel_of_program(
@@ -51,7 +43,8 @@ def kernel_of_program(
     outputs: list[Node] | None = None,
     whole: Sequence[Node] = (),
     also: Sequence[dict[Node, int]] = (),
-    **more: Unpack[KernelOptions],
+    in_place: Sequence[tuple[Node, Node]] = (),
+    **more: Unpack[TargetOptions],
 ) -> Kernel:
     """The kernel of ``writer.program``, whose text ``writer`` has printed.
 
@@ -60,7 +53,7 @@ def kernel_of_program(
         more_headers: files that it needs beside those of its scalars.
         outputs: the results, by default what the program stores.
         whole, also: arrays that are read besides, as for :func:`elements_read`.
-        more: as for Kernel.
+        in_place, more: as for Kernel.
     """
     program = writer.program
     outputs = [s.node for s in program.stores] if outputs is None else outputs
@@ -77,6 +70,7 @@ def kernel_of_program(
         choice=choice,
         bytes_read=bytes_of(counts) + more.get("reread_bytes", 0),
         bytes_written=sum(n.type.nbytes for n in outputs),
+        in_place=in_place,
         elements_read=counts,
         runtime_args=writer.runtime_args,
         **more,

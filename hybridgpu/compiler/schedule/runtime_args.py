@@ -68,42 +68,17 @@ class RuntimeArgs:
         self.values[name] = var.extent
         return name
 
-    def reduction_length(self, count: int) -> str:
-        """The parameter that holds the number of terms of a product's sums."""
-        self.values["depth"] = count
-        return "depth"
-
-    def start(self, position: int) -> str:
-        """The parameter that holds where in an array a kernel begins."""
-        return self._by_value("start", position)
-
-    def boundary(self, position: int) -> str:
-        """The parameter that holds where along the outermost axis something else begins."""
-        return self._by_value("boundary", position)
-
-    def divisor(self, extent: int) -> str:
-        """The parameter that holds the extent of an inner axis, where a position is taken apart once a row."""
-        return self._by_value("extent", extent)
-
-    def last_index(self, position: int) -> str:
-        """The parameter that holds the last place along an axis."""
-        return self._by_value("last", position)
-
-    def draw(self, number: int) -> str:
-        """The parameter that holds which of its graph's random draws a draw is."""
-        return self._by_value("draw", number)
-
     def named(self, name: str, value: int) -> str:
         """The parameter ``name``, which holds ``value`` from now on, whatever it has held."""
         self.values[name] = value
         return name
 
-    def stride(self, step: int, var: str = "") -> str:
-        """The parameter that holds a stride: along the variable ``var``, or of the outer part of such a position."""
-        return self._by_value(f"{var}_stride" if var else "stride", step)
-
-    def _by_value(self, what: str, value: int) -> str:
+    def by_value(self, what: str, value: int) -> str:
         """The parameter of a kind that holds ``value``: positions of equal value share one.
+
+        The kinds: *start*, where in an array a kernel begins; *boundary*, where along the outermost axis something else
+        begins; *extent* of an inner axis, where a position is taken apart once a row; *last* place along an axis; *draw*,
+        which of its graph's random draws one is; *x_stride* along a variable x, and *stride* of the outer part of a position.
 
         A position has no other name: it is what is left of offsets that were added up and simplified. Sharing keeps
         parameters few and texts equal. It is right at any size: a dimension's comparison is a guard of its template, and a

@@ -293,7 +293,7 @@ def _slices(shape: ConvShape, band: Band, bands: int) -> int:
 
 def _thread_kernel(c: Convolution, target: Target) -> Kernel:
     """On a GPU: a thread has some neighbours of a sample's results, or a lane of a window of them."""
-    conv, shape, windows, named = c.conv, c.shape, c.windows, c.writer.runtime_args
+    conv, shape, windows, named = c.conv, c.shape, c.windows, c.writer.runtime_args.named
     swapped = _swapped_layouts(conv)
     size, taps = prod(shape.size), prod(shape.kernel)
     dynamic = swapped is not None and worth_argument(shape.inputs)
@@ -313,7 +313,7 @@ def _thread_kernel(c: Convolution, target: Target) -> Kernel:
         index_type=index_type(programs, [n.size for n in (*c.arrays, conv)]),
         per_sample=per_sample // per_thread,
         per_thread=per_thread,
-        channels=f"(int){named.reduction_length(shape.inputs)}" if dynamic else str(shape.inputs),
+        channels=f"(int){named('depth', shape.inputs)}" if dynamic else str(shape.inputs),
         # from sample to sample and from channel to channel, and so in the kernel
         sample_stride=swapped[0].channel if swapped else size * shape.inputs * shape.groups,
         channel_stride=swapped[0].sample if swapped else size,

@@ -502,7 +502,8 @@ class _LoopBuilder:
         def stride_along(offset: Expr, v: Var) -> str:
             """C text of the distance of neighbours along ``v``."""
             step = offset.coefficient(v)
-            return writer.runtime_args.stride(step, v.name) if v.name in writer.dynamic_axes else str(step)
+            dynamic = v.name in writer.dynamic_axes
+            return writer.runtime_args.by_value(f"{v.name}_stride", step) if dynamic else str(step)
 
         def buffer(dtype: DType) -> str:
             buffer_name = f"s{self.buffers}"

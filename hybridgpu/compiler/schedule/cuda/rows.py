@@ -104,7 +104,6 @@ def schedule_reduction(
         outputs,
         reread_bytes=again,
         launch=launch,
-        register_demand=form.demand,
         in_place=in_place_pairs_reduction(plan) if _computes_once(rows, form, columns, spans) else [],
     )
 

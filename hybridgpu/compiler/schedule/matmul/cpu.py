@@ -90,7 +90,7 @@ def cpu_kernel(p: Product, target: Target) -> Kernel:
     statements = epilogue_statements(p)
     lines = ("0", "lines" if panels else writer.extent(m)) if batch else ("begin", "end")
     calls = _panels(p, lines, statements, n in lengths)
-    terms = writer.runtime_args.reduction_length(depth) if dynamic and not words else ""
+    terms = writer.runtime_args.named("depth", depth) if dynamic and not words else ""
     if lengths or words:
         argument_axes = frozenset({p.k}) if dynamic else lengths
         columns = "to_column - column" if 1 in p.prologues else writer.extent(n)
@@ -162,7 +162,7 @@ def _blocked_kernel(p: Product) -> Kernel:
         "right_term": right.first,
         "right_column": right.second,
     }
-    terms = writer.runtime_args.reduction_length(p.k.extent)
+    terms = named("depth", p.k.extent)
     fields = BlockedMatmulFields(
         pointers=p.pointers,
         product=p.element,
@@ -282,7 +282,7 @@ def _with_dynamic_rows(o: Matrix, first: int, second: int) -> Matrix:
 def _shape_text(writer: CWriter, left: Matrix, right: Matrix, columns: str, depth: Var, lengths: frozenset[Var]) -> str:
     """C text of the runtime shape that a product's function takes; ``columns``: C text of their number."""
     named, parts = writer.runtime_args.named, [columns]
-    parts.append(writer.runtime_args.reduction_length(depth.extent) if depth in lengths else "0")
+    parts.append(named("depth", depth.extent) if depth in lengths else "0")
     for names, matrix in ((("left_row_step", "left_step"), left), (("right_step", "right_column_step"), right)):
         strides = zip(names, matrix.dynamic, (matrix.first, matrix.second), strict=True)
         parts += [named(name, stride) if is_dynamic else "0" for name, is_dynamic, stride in strides]

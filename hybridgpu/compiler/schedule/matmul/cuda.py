@@ -49,7 +49,7 @@ def cuda_kernel(p: Product, target: Target) -> Kernel:
     places = ("line", "column") if form.rows else (None, None)
     batch = [v for v in p.batch if v.extent > 1]
     statements = epilogue_statements(p)
-    depth = f"(int){writer.runtime_args.reduction_length(p.k.extent)}" if dynamic else str(p.k.extent)
+    depth = f"(int){writer.runtime_args.named('depth', p.k.extent)}" if dynamic else str(p.k.extent)
     computed = {k: p.prologue_operand(k, sums[k]) for k in p.prologues}
     loaders = [
         loader(x, COMPUTED[k], writer, form.vectors[k], (m, n)[k], places[k], dynamic) for k, x in computed.items()

@@ -118,9 +118,7 @@ def is_outermost(program: ScalarProgram, var: Var) -> bool:
 
 def _outermost(e: Expr, var: Var) -> bool:
     step = e.coefficient(var)
-    return step > 0 and all(
-        abs(c) < step and not (a is not var and var in Expr(((a, c),)).vars) for a, c in e.terms if a is not var
-    )
+    return step > 0 and all(abs(c) < step and var not in a.vars for a, c in e.terms if a is not var)
 
 
 def dynamic_outer_reduction(program: ScalarProgram, rows: list[Var], columns: bool) -> Var | None:

@@ -128,9 +128,7 @@ class Store:
         """True if the values of ``var`` write at places of their own, whatever is known only at run time."""
         if not self.scattered:
             return True
-        return self.offset.coefficient(var) != 0 and all(
-            a is var or var not in Expr(((a, c),)).vars for a, c in self.offset.terms
-        )
+        return self.offset.coefficient(var) != 0 and all(a is var or var not in a.vars for a, _ in self.offset.terms)
 
 
 @dataclass(eq=False)

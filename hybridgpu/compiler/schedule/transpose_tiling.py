@@ -59,11 +59,7 @@ class Tiling:
 
 def unit_stride(e: Expr | None, var: Var) -> bool:
     """True if neighbours along ``var`` are neighbours in memory and nothing else in ``e`` varies with it."""
-    return e is not None and e.coefficient(var) == 1 and not any(a is not var and var in _vars(a) for a, _ in e.terms)
-
-
-def _vars(atom: object) -> frozenset[Var]:
-    return Expr(((atom, 1),)).vars  # type: ignore[arg-type]
+    return e is not None and e.coefficient(var) == 1 and not any(a is not var and var in a.vars for a, _ in e.terms)
 
 
 def choose_tiling(program: ScalarProgram, conditions: bool = False, cached: bool = False) -> Tiling | None:

@@ -106,7 +106,7 @@ def lane_utilization(group: Group, node: Node, index: Index) -> float:
     if not rows:
         return 1.0
     if not group.reduced:
-        columns = (atom for e in reversed(index) for atom, _ in e.terms if rows[-1] in Expr(((atom, 1),)).vars)
+        columns = (atom for e in reversed(index) for atom, _ in e.terms if rows[-1] in atom.vars)
         return _utilization(next((nominal(a.high) - nominal(a.low) + 1 for a in columns), nominal(rows[-1].extent)))
     lanes, step, run = rows[-1].extent, offset.coefficient(rows[-1]), 1
     for v in reversed(group.reduced):

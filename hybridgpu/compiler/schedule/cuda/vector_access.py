@@ -15,6 +15,7 @@ from ...ir.indexing import ZERO, Expr, Var
 from ..kernel import CWriter, Statement, address, variables_of
 from ..reduction_passes import Pass, PassPlan
 from ..scalar import Scalar, ScalarProgram, Store, indirect_positions
+from ..transpose_tiling import unit_stride
 from .map_fields import VectorAccess
 
 __all__ = ["SpanBody", "SpanBuilder", "SpanDivision", "choose_vector"]
@@ -104,12 +105,12 @@ class SpanBuilder:
 
     def is_span(self, e: Expr | None) -> bool:
         """True if neighbours at ``e`` are a span that one access takes."""
-        if e is None or e.coefficient(self.var) != 1:
+        if e is None or not unit_stride(e, self.var):
             return False
         row = _without(e, self.var)
         inside = self.computed_inside
         known = all(inside is not None and not s.vars & inside for s in indirect_positions(row))
-        return known and self.var not in row.vars and _is_multiple(row + (self.anchor or ZERO) * -1, self.vector)
+        return known and _is_multiple(row + (self.anchor or ZERO) * -1, self.vector)
 
     def address(self, pointer: str, e: Expr) -> str:
         """The address of a span; where rows are ragged, that of its row."""
@@ -216,7 +217,7 @@ def choose_vector(program: ScalarProgram, var: Var, unaligned_rows: bool) -> tup
     across = {v for v in program.vars if v not in reduced and v.extent > 1} if var in reduced else reduced
     accesses = [(s.offset, s.node) for s in program.scalars if s.op == "load" and s.node and not s.conditions]
     accesses += [(s.offset, s.node) for s in program.stores]
-    wide = [(e, n) for e, n in accesses if e and e.coefficient(var) == 1 and var not in _without(e, var).vars]
+    wide = [(e, n) for e, n in accesses if e and unit_stride(e, var)]
     main = [(e, n) for e, n in wide if not across or e.vars & across]  # others come from caches
     if not main:
         return 1, None

@@ -219,8 +219,7 @@ def _with_functions(fields: TemplateFields) -> TemplateFields:
     of_steps = []
     for step in fields.steps:
         inner = step.kernel.fields
-        if step.element_per_thread:
-            assert isinstance(inner, FlatFields)
+        if isinstance(inner, FlatFields):
             inner = replace(inner, threads=step.threads)
         text = _text(inner, _step_function(step))
         of_steps.append(names.setdefault(text, f"{_NAME}_{len(names)}"))

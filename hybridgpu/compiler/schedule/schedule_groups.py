@@ -68,18 +68,17 @@ def _schedule(
     """The kernel of a group, or those that run one after the other; None for a library call."""
     if group.library is not None:
         return [None]
-    target = select.target
-    if group.scatter_source is not None and group.scatter_source.scatter is not None:
+    target, source = select.target, group.scatter_source
+    members = sorted(group.members, key=lambda n: n.index)
+    if source is not None and source.scatter is not None:
         from .scatter import schedule_scatter
 
-        node = group.scatter_source.scatter
+        node = source.scatter
         # on the CPU the memory of the first one has the sums
         stored = sorted(stored, key=lambda n: n.dtype is not node.dtype)
-        updates, after = scalar_program(group.scatter_source, [node]), scalar_program(group, stored, offsets)
-        members = sorted(group.members, key=lambda n: n.index)
+        updates, after = scalar_program(source, [node]), scalar_program(group, stored, offsets)
         return [schedule_scatter(updates, node, target, members, after)]
     program = scalar_program(group, stored, offsets)
-    members = sorted(group.members, key=lambda n: n.index)
     if group.contraction is not None and group.contraction.prim.name == "conv":
         from .conv.backward_filter import schedule_conv_backward_filter
         from .conv.direct import schedule_conv

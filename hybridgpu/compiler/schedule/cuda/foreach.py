@@ -15,12 +15,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import islice
 from typing import TYPE_CHECKING, ClassVar
 
 from ....core.dataclass import dataclass
 from ...cost import seconds, separate_launch_seconds
 from ...ir.graph import Node
-from ...passes.fuse.group import Group
 from ...target import Target
 from ..choice import Choice
 from ..kernel import Kernel, Launch, Pointer, TemplateFields, summary
@@ -30,13 +30,12 @@ from .map_fields import LinearPart, MapFields
 
 if TYPE_CHECKING:
     from ...pass_context import PassContext
+    from ..schedule_groups import Scheduled
 
 __all__ = ["MAX_PARAMETERS", "Body", "ForeachFields", "Instance", "run"]
 
 MAX_PARAMETERS = 250  #: of eight bytes each: a kernel may have 4 KiB of them, but every launch copies them
 _MAX_LIVE_BYTES = 16 << 20  #: bytes of intermediate results that wait for a launch, of which kernels may read little
-
-Scheduled = list[tuple[Group, Kernel | None]]
 
 
 @dataclass(frozen=True)
@@ -111,15 +110,15 @@ def run(scheduled: Scheduled, ctx: PassContext) -> Scheduled:
     for at, (group, kernel) in enumerate(scheduled):
         if kernel is not None and _is_small(kernel, ctx.target):
             levels.setdefault(group.level, []).append(at)
-    out: list[tuple[Group, Kernel | None] | None] = list(scheduled)
+    out = dict(enumerate(scheduled))
     for places in levels.values():
         for chunk in _chunks(places, scheduled):
             if len(chunk) > 1:
                 kernels = [k for at in chunk if (k := scheduled[at][1])]
                 out[chunk[0]] = (scheduled[chunk[0]][0], _foreach(kernels))
                 for at in chunk[1:]:
-                    out[at] = None
-    return [s for s in out if s]
+                    del out[at]
+    return list(out.values())
 
 
 def _is_small(kernel: Kernel, target: Target) -> bool:
@@ -176,7 +175,7 @@ def _foreach(kernels: list[Kernel]) -> Kernel:
             size = k.extents[0] * part.scale
             begin = f"(Index)n{last}" if end else "0"
             end += max(1, -(-size // (THREADS * part.vector)))
-            names = [p.name for p in (*_take(read, len(k.inputs)), *_take(written, len(k.outputs)))]
+            names = [p.name for p in (*islice(read, len(k.inputs)), *islice(written, len(k.outputs)))]
             at = last = len(extents)
             values = list(k.runtime_args.values.values())
             arguments = [f"n{at + 2 + j}" for j in range(len(values))]
@@ -212,7 +211,3 @@ def _foreach(kernels: list[Kernel]) -> Kernel:
         elements_read=reads,
         in_place=[(x, y) for k in order for x, y in k.in_place if inputs.count(x) == 1],
     )
-
-
-def _take(pointers: Iterator[Pointer], count: int) -> list[Pointer]:
-    return [next(pointers) for _ in range(count)]

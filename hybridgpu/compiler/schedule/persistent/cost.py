@@ -41,16 +41,14 @@ _WARP = GpuConstants.warp_threads  #: threads: those that exchange values are al
 _DEFAULT_THREADS = 256  #: threads of a block where every step takes any number
 
 
-def possible_clusters(
-    placed: Sequence[PhaseStep], sizes: Sequence[tuple[str, int]], threads: int, target: Target
-) -> list[int]:
+def possible_clusters(placed: Sequence[PhaseStep], threads: int, target: Target) -> list[int]:
     """The clusters, of so many blocks, that a kernel of such steps may be instead of a cooperative grid, which is 0 here.
 
     Blocks of a cluster need no cooperative launch, and their barrier takes a fraction of the grid's; but they are few.
     There is one size of clusters, so that the text of a kernel depends little on the batch.
     """
     most = min(target.persistent_cluster, target.gpu.cluster_blocks, target.gpu.multiprocessors)
-    needed = max_phase_blocks(placed, sizes, threads)
+    needed = max_phase_blocks(placed, threads)
     return [0, *(n for n in dict.fromkeys((1, most)) if n <= most and (n == 1 or needed > 1))]
 
 
@@ -108,6 +106,11 @@ class PhaseStep:
         """The number of times it runs."""
         return self.loop.length if self.loop else 1
 
+    @property
+    def size(self) -> tuple[str, int]:
+        """How it takes blocks of another size, and its own size (see :func:`size_of`)."""
+        return size_of(self.kernel)
+
 
 def size_of(kernel: Kernel) -> tuple[str, int]:
     """The way a step takes blocks of another size, and its own size.
@@ -147,19 +150,19 @@ def barriers_of(placed: Sequence[PhaseStep]) -> int:
     return sum(times.values()) - 1
 
 
-def _blocks(kernel: Kernel, how: str, threads: int) -> int:
-    """Blocks that a kernel is made of, as a step of one with blocks of so many threads."""
-    launch = kernel.launch
+def _blocks(step: PhaseStep, threads: int) -> int:
+    """Blocks that a step of a kernel with blocks of so many threads is made of."""
+    launch = step.kernel.launch
     assert launch is not None
-    each = threads if how == "flat" else launch.per_block
-    return -(-kernel.extents[launch.extent] * launch.scale // each)
+    each = threads if step.size[0] == "flat" else launch.per_block
+    return -(-step.kernel.extents[launch.extent] * launch.scale // each)
 
 
-def max_phase_blocks(placed: Sequence[PhaseStep], sizes: Sequence[tuple[str, int]], threads: int) -> int:
+def max_phase_blocks(placed: Sequence[PhaseStep], threads: int) -> int:
     """Blocks that the largest phase has."""
     blocks = [0] * (1 + max(p.phase for p in placed))
-    for p, (how, _) in zip(placed, sizes, strict=True):
-        blocks[p.phase] += _blocks(p.kernel, how, threads)
+    for p in placed:
+        blocks[p.phase] += _blocks(p, threads)
     return max(blocks)
 
 
@@ -183,12 +186,11 @@ def compare(placed: Sequence[PhaseStep], launches: int, target: Target, loops: S
     Args:
         loops: what loops among them cost in any case.
     """
-    sizes = [size_of(p.kernel) for p in placed]
-    threads = block_threads(sizes)
+    threads = block_threads([p.size for p in placed])
     assert threads is not None
     barriers = barriers_of(placed)
-    clusters = possible_clusters(placed, sizes, threads, target)
-    costs = {n: _cost(placed, sizes, threads, barriers, n, target) for n in clusters}
+    clusters = possible_clusters(placed, threads, target)
+    costs = {n: _cost(placed, threads, barriers, n, target) for n in clusters}
     cluster = min(costs, key=lambda n: costs[n])
     barriers -= sum(loop.barriers for loop in loops)
     cost = max(costs[cluster] - sum(loop.cost for loop in loops), 0.0)
@@ -197,25 +199,18 @@ def compare(placed: Sequence[PhaseStep], launches: int, target: Target, loops: S
     )
 
 
-def _cost(
-    placed: Sequence[PhaseStep],
-    sizes: Sequence[tuple[str, int]],
-    threads: int,
-    barriers: int,
-    cluster: int,
-    target: Target,
-) -> float:
+def _cost(placed: Sequence[PhaseStep], threads: int, barriers: int, cluster: int, target: Target) -> float:
     """Seconds that such blocks take beyond kernels of their own: barriers, and what fewer threads and blocks take longer."""
     gpu = target.gpu
-    grid = grid_blocks(placed, sizes, threads, cluster, target)
+    grid = grid_blocks(placed, threads, cluster, target)
     cost = barrier_seconds(gpu, barriers, grid, cluster)
     everywhere = gpu.resident_threads * gpu.multiprocessors
     all_held = blocks_held(placed, threads, target) * gpu.multiprocessors
-    for p, (how, _) in zip(placed, sizes, strict=True):
-        launch = p.kernel.launch
+    for p in placed:
+        launch, (how, _) = p.kernel.launch, p.size
         assert launch is not None
         # threads that would be at work
-        own = _blocks(p.kernel, how, threads)
+        own = _blocks(p, threads)
         alone = min(own * (threads if how == "flat" else launch.threads), everywhere)
         here = min(alone, grid * (min(threads, launch.threads) if how == "own" else threads))
         slower = seconds_alone(p.kernel, target) * (alone / here - 1)
@@ -227,15 +222,11 @@ def _cost(
     return cost
 
 
-def grid_blocks(
-    placed: Sequence[PhaseStep], sizes: Sequence[tuple[str, int]], threads: int, cluster: int, target: Target
-) -> int:
+def grid_blocks(placed: Sequence[PhaseStep], threads: int, cluster: int, target: Target) -> int:
     """The number of blocks."""
     if cluster:
         return cluster
-    return min(
-        max_phase_blocks(placed, sizes, threads), blocks_held(placed, threads, target) * target.gpu.multiprocessors
-    )
+    return min(max_phase_blocks(placed, threads), blocks_held(placed, threads, target) * target.gpu.multiprocessors)
 
 
 def seconds_alone(kernel: Kernel, target: Target) -> float:

@@ -29,7 +29,6 @@ class Step:
         uses_pool: it has shared memory of known size, which lies over that of other steps.
         uses_shared: it has shared memory.
         idle_threads: there are threads beyond its own, which return at once.
-        element_per_thread: its blocks have as many threads, an element each, as they get.
         threads: its own.
         staged: what its blocks copy into shared memory before it begins (prefetch.py).
         function: its name (codegen/render.py).
@@ -43,7 +42,6 @@ class Step:
     uses_pool: bool
     uses_shared: bool
     idle_threads: bool
-    element_per_thread: bool
     threads: int
     staged: StagedOperand | None = None
     function: str = ""

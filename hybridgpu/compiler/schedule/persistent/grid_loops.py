@@ -9,19 +9,18 @@ arrays by turns and at last to its place.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 
 from ....core.dataclass import dataclass, field
-from ....core.dtypes import DType
 from ...ir.graph import Builder, Graph, Node
 from ...primitives import TABLE
 from ...primitives.loop import OutputSegment, layout
 from ...primitives.views import RESHAPES, strip_views
 from ...target import Target
-from ..kernel import Kernel, Launch, TemplateFields
+from ..kernel import Kernel, Launch, Pointer, TemplateFields
 from ..traffic import bytes_of, elements_read_by_all
 
-__all__ = ["Body", "GridLoop", "Loop", "loop_kernel", "phases_of", "why_no_kernel"]
+__all__ = ["Body", "GridLoop", "Loop", "loop_kernel", "why_no_kernel"]
 
 _ALIGNED = 16  #: bytes: kernels take arrays to begin at multiples of them
 
@@ -69,20 +68,6 @@ class Loop:
         return [*self.temporaries, *(n for spare in self.double_buffers.values() for n in spare)]
 
 
-@dataclass(frozen=True)
-class IterationPointer:
-    """A pointer that is worked out at every iteration."""
-
-    name: str
-    dtype: DType
-    written: bool
-    text: str
-
-    @property
-    def declaration(self) -> str:
-        return f"{'' if self.written else 'const '}{self.dtype.storage}* const {self.name} = {self.text};"
-
-
 @dataclass
 class GridLoop:
     """Loops that a kernel goes through side by side.
@@ -91,13 +76,13 @@ class GridLoop:
         length: C text of the number of iterations.
         depth: phases of an iteration.
         backward: one of them begins with the last index, which is 'at'.
-        pointers: what is worked out at every iteration.
+        pointers: definitions of what is worked out at every iteration.
     """
 
     length: str
     depth: int = 0
     backward: bool = False
-    pointers: list[IterationPointer] = field(default_factory=list)
+    pointers: list[str] = field(default_factory=list)
     count: int = 0
 
     def add(self, loop: Loop, name: dict[Node, str], number: Callable[[int], str]) -> dict[Node, str]:
@@ -125,7 +110,7 @@ class GridLoop:
 
         def pointer(x: Node, written: bool, text: str) -> None:
             where[x] = f"{'b' if written else 'a'}{len(where)}{mark}"
-            self.pointers.append(IterationPointer(where[x], x.dtype, written, text))
+            self.pointers.append(f"{Pointer(where[x], x.dtype, written).type}* const {where[x]} = {text};")
 
         for k, x in enumerate(graph.inputs):
             source = name[loop.operands[k]]
@@ -175,8 +160,12 @@ def why_no_kernel(node: Node, graph: Graph, kernels: Sequence[Kernel | None]) ->
     return ""
 
 
-def loop_kernel(node: Node, graph: Graph, kernels: Sequence[Kernel]) -> Kernel:
-    """A loop as a kernel of kind loop, which is part of one of kind graph before it is written."""
+def loop_kernel(node: Node, graph: Graph, kernels: Sequence[Kernel], phases: list[int]) -> Kernel:
+    """A loop as a kernel of kind loop, which is part of one of kind graph before it is written.
+
+    Args:
+        phases: for each kernel of an iteration the barriers before it.
+    """
     params = node.params
     m, length = params["states"], params["length"]
     first = len(graph.outputs) - m
@@ -190,7 +179,7 @@ def loop_kernel(node: Node, graph: Graph, kernels: Sequence[Kernel]) -> Kernel:
     written = dict.fromkeys(x for k in kernels for x in k.outputs)
     passed = [x for x in written if x not in set(graph.outputs)]
     operands = [strip_views(i, RESHAPES) for i in node.inputs]
-    loop = Loop(node, graph, list(kernels), phases_of(kernels), operands, parts, spares, passed)
+    loop = Loop(node, graph, list(kernels), phases, operands, parts, spares, passed)
     outputs = [node, *loop.scratch]
     threads = max(k.launch.threads for k in kernels if k.launch)
     shared = max(k.launch.shared for k in kernels if k.launch)
@@ -210,17 +199,6 @@ def loop_kernel(node: Node, graph: Graph, kernels: Sequence[Kernel]) -> Kernel:
         elements_read=counts,
         loop=loop,
     )
-
-
-def phases_of(kernels: Iterable[Kernel]) -> list[int]:
-    """For each kernel how many barriers have to come before it."""
-    ready: dict[Node, int] = {}  # what is written here -> the first phase that may read it
-    phases = []
-    for k in kernels:
-        phase = max((ready.get(x, 0) for x in k.inputs), default=0)
-        phases.append(phase)
-        ready.update((x, phase + 1) for x in k.outputs)
-    return phases
 
 
 def _elements_read(loop: Loop) -> dict[Node, int]:

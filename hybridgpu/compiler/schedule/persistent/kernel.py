@@ -24,7 +24,6 @@ from typing import TYPE_CHECKING
 from ...cost import launch_seconds
 from ...devices.gpu import GpuConstants
 from ...ir.graph import Node
-from ...passes.fuse.group import Group
 from ...target import Target
 from ..choice import Choice
 from ..cuda.foreach import MAX_PARAMETERS
@@ -51,6 +50,7 @@ from .prefetch import StagedOperand, plan_prefetch
 
 if TYPE_CHECKING:
     from ...pass_context import PassContext
+    from ..schedule_groups import Scheduled
 
 __all__ = ["run"]
 
@@ -62,8 +62,6 @@ _HEAVY_WORDS = (
 _MAX_HEAVY_BLOCK = 256  #: threads of a block with such a step, at most
 _STATIC_SHARED = GpuConstants.static_shared  #: bytes of shared memory that steps declare, at most
 
-Scheduled = list[tuple[Group, Kernel | None]]
-
 
 def run(scheduled: Scheduled, ctx: PassContext) -> Scheduled:
     """``scheduled`` with runs of kernels put together where that pays (or wherever it can be, as the target says).
@@ -74,31 +72,34 @@ def run(scheduled: Scheduled, ctx: PassContext) -> Scheduled:
     scheduled, loops = _with_loops(scheduled, target, ctx.schedule_body)
     notes = ctx.launch_fusion_notes
     notes += [
-        f"a loop of {k.loop.length} iterations is one kernel: {_why(k, target)}" for _, k in scheduled if k and k.loop
+        f"a loop of {k.loop.length} iterations is one kernel: {_estimate(k, target).reason}"
+        for _, k in scheduled
+        if k and k.loop
     ]
     notes += _why_no_steps(scheduled, target, loops)
     if not any(k is not None and _is_large(k, target) for _, k in scheduled):  # (others decide over what lives when)
         scheduled = _cluster_steps(scheduled, target)
-    out: list[tuple[Group, Kernel | None] | None] = list(scheduled)
+    out = dict(enumerate(scheduled))
     for run in _fusible_runs(scheduled, target):
         kernels = [k for at in run if (k := scheduled[at][1])]
         placed = _in_phases(kernels)
         estimate = compare(placed, len(kernels), target, [_estimate(k, target) for k in kernels if k.loop])
-        if len(run) > 1 and not estimate.wins and target.resident != "always":
+        apart = len(run) > 1 and not estimate.wins and target.resident != "always"
+        if apart:
             notes.append(f"{len(run)} kernels stay apart: {estimate}")
+        if apart or len(run) == 1:
             for at, kernel in zip(run, kernels, strict=True):
                 if kernel.loop is not None:
-                    out[at] = (scheduled[at][0], _loop_alone(kernel, target))
-            continue
-        if len(run) == 1:
-            out[run[0]] = (scheduled[run[0]][0], _loop_alone(kernels[0], target))
+                    alone = _estimate(kernel, target)
+                    one = _persistent_kernel([kernel], _in_phases([kernel]), target, alone.reason, alone.cluster)
+                    out[at] = (scheduled[at][0], one)
             continue
         why = estimate.reason
         notes.append(f"{len(run)} kernels are one: {why}")
         out[run[0]] = (scheduled[run[0]][0], _persistent_kernel(kernels, placed, target, why, estimate.cluster))
         for at in run[1:]:
-            out[at] = None
-    return [s for s in out if s]
+            del out[at]
+    return list(out.values())
 
 
 def _with_loops(scheduled: Scheduled, target: Target, body: Body) -> tuple[Scheduled, dict[Node, str]]:
@@ -118,7 +119,7 @@ def _with_loops(scheduled: Scheduled, target: Target, body: Body) -> tuple[Sched
         why = why or next(filter(None, (_why_no_member(k, target) for k in kernels)), "")
         if not why and (len(kernels) > _MAX_STEPS or _block_size(kernels) is None):
             why = "more or other kernels in a turn than one can hold"
-        loop = None if why else loop_kernel(node, graph, kernels)
+        loop = None if why else loop_kernel(node, graph, kernels, [p.phase for p in _in_phases(kernels)])
         if loop is not None and target.resident != "always":
             weighed = _estimate(loop, target)
             why = "" if weighed.wins else str(weighed)
@@ -137,15 +138,6 @@ def _estimate(loop: Kernel, target: Target) -> Estimate:
     slower = sum(max(0.0, ours - theirs) for ours, theirs in (kernel_and_library_seconds(target, x) for x in products))
     host = length * target.gpu.iteration_seconds
     return replace(estimate, saved=estimate.saved + host, cost=estimate.cost + length * slower, iterations=length)
-
-
-def _loop_alone(loop: Kernel, target: Target) -> Kernel:
-    estimate = _estimate(loop, target)
-    return _persistent_kernel([loop], _in_phases([loop]), target, estimate.reason, estimate.cluster)
-
-
-def _why(loop: Kernel, target: Target) -> str:
-    return _estimate(loop, target).reason
 
 
 # -- which kernels may be steps
@@ -361,14 +353,13 @@ def _grid_loops(
 
 def _step(
     placed: PhaseStep,
-    size: tuple[str, int],
     threads: int,
     name: dict[Node, str],
     number: _NumberList,
     staged: StagedOperand | None,
 ) -> Step:
-    """A kernel as a step of one whose blocks have ``threads``; ``size``: how it takes them, and its own blocks'."""
-    kernel, launch, (how, own) = placed.kernel, placed.kernel.launch, size
+    """A kernel as a step of one whose blocks have ``threads``."""
+    kernel, launch, (how, own) = placed.kernel, placed.kernel.launch, placed.size
     assert launch is not None
     numbers = [number(n) for n in kernel.arguments]
     count = numbers[launch.extent] + (f" * {launch.scale}" if launch.scale > 1 else "")
@@ -385,7 +376,6 @@ def _step(
         uses_pool=pool,
         uses_shared=pool or bool(launch.shared),
         idle_threads=how == "own" and own < threads,
-        element_per_thread=how == "flat",
         threads=threads if how == "flat" else own,
         staged=staged,
     )
@@ -403,8 +393,7 @@ def _persistent_kernel(
         cluster: blocks of the only cluster; 0: the grid has several.
     """
     gpu = target.gpu
-    sizes = [size_of(p.kernel) for p in placed]
-    threads = block_threads(sizes)
+    threads = block_threads([p.size for p in placed])
     assert threads is not None
     outputs = list(dict.fromkeys(n for k in kernels for n in k.outputs))
     written = set(outputs)
@@ -415,7 +404,7 @@ def _persistent_kernel(
     ]
     name = {n: p.name for n, p in zip((*inputs, *outputs), pointers, strict=True)}
     resident_blocks = 1 if cluster else blocks_held(placed, threads, target)
-    grid = grid_blocks(placed, sizes, threads, cluster, target)
+    grid = grid_blocks(placed, threads, cluster, target)
     first = {k: next(p.phase for p in placed if p.kernel is k or (p.loop and p.loop is k.loop)) for k in kernels}
     seconds = [
         sum(p.times * seconds_alone(p.kernel, target) for p in placed if p.kernel in _step_kernels(k)) for k in kernels
@@ -424,10 +413,7 @@ def _persistent_kernel(
     near = {kernels[k]: staged for k, staged in ahead.staged.items()}
     number = _NumberList()
     loops, where = _grid_loops(placed, name, number)
-    steps = [
-        _step(p, size, threads, where[p.loop], number, near.get(p.kernel))
-        for p, size in zip(placed, sizes, strict=True)
-    ]
+    steps = [_step(p, threads, where[p.loop], number, near.get(p.kernel)) for p in placed]
     far = [(name[n], number(n.type.nbytes)) for n in ahead.l2]  # (numbers, so that texts do not depend on the batch)
     members = [m for k in kernels for m in k.members]
     return Kernel(
@@ -444,7 +430,7 @@ def _persistent_kernel(
         ),
         inputs=inputs,
         outputs=outputs,
-        extents=(*number.values, 1 if cluster else max_phase_blocks(placed, sizes, threads)),
+        extents=(*number.values, 1 if cluster else max_phase_blocks(placed, threads)),
         headers=tuple(dict.fromkeys([h for k in kernels for h in k.headers] + ["cluster.h", "grid.h"])),
         members=members,
         launch=Launch(

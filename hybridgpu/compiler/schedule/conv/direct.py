@@ -297,9 +297,9 @@ def _thread_kernel(c: Convolution, target: Target) -> Kernel:
     swapped = _swapped_layouts(conv)
     size, taps = prod(shape.size), prod(shape.kernel)
     dynamic = swapped is not None and worth_argument(shape.inputs)
-    coordinates: list[Statement] = []
     if windows:
         samples, per_sample, per_thread = windows.samples, windows.count * windows.lanes, 1
+        coordinates = windows.before
     else:
         samples, per_sample = c.axes[0].extent, conv.size // max(conv.shape[0], 1)
         per_thread = _results_per_thread(shape, target, per_sample)

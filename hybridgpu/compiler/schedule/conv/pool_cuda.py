@@ -31,8 +31,8 @@ class PoolingEpilogue:
         per_lane: elements that each of them computes.
         samples: how many there are, …
         count: … and windows of each.
-        window_coordinates, element_coordinates: where a window stands, and an element in it.
-        before, each, after: statements of a window, of its elements, and of what was reduced.
+        element_coordinates: where an element stands in a window.
+        before, each, after: statements of a window, first where it stands, of its elements, and of what was reduced.
         element_stores: stores of elements.
         accumulators: the reductions.
         stores: those of a window.
@@ -42,7 +42,6 @@ class PoolingEpilogue:
     per_lane: int
     samples: int
     count: int
-    window_coordinates: list[Statement]
     element_coordinates: list[Statement]
     before: list[Statement]
     each: list[Statement]
@@ -64,7 +63,7 @@ def pooling_epilogue(program: ScalarProgram, index: Index, writer: CWriter) -> t
     axes = [Var(f"z{k}", 1) for k in range(len(index))]
     places = [(e, Statement("Index", v.name, writer.expr(e))) for v, e in zip(axes, index, strict=True)]
     late = {r.result for r in program.reductions}
-    before: list[Statement] = []
+    before = [*unravel(rows, "e"), *(t for e, t in places if not e.vars & reduced)]
     each: list[Statement] = []
     after: list[Statement] = []
     for s in program.scalars:
@@ -86,7 +85,6 @@ def pooling_epilogue(program: ScalarProgram, index: Index, writer: CWriter) -> t
             per_lane=window // lanes_per_window(window),
             samples=first.extent,
             count=prod(v.extent for v in rows[1:]),
-            window_coordinates=[*unravel(rows, "e"), *(t for e, t in places if not e.vars & reduced)],
             element_coordinates=[*unravel(program.reduced, "r"), *(t for e, t in places if e.vars & reduced)],
             before=before,
             each=each,

@@ -74,9 +74,10 @@ class Selector:
             return False, False
         if kind != "conv" or self.target.device.loop_nests:
             return None
-        from .schedule.conv.direct import swapped_plane_copies
+        from .schedule.conv.direct import swapped_planes
 
-        return swapped_plane_copies(conv)
+        planes = swapped_planes(conv)
+        return planes and planes[0]
 
     def packed_outputs(self, conv: Node, is_free: bool) -> int:
         """The output channels of a block in which the weight of ``conv`` is packed best; 0 if it stays as it is.
@@ -177,8 +178,6 @@ def _select_conv_of_gpu(node: Node, shape: ConvShape | None, most: int) -> Selec
         return Selection("library", "more than three spatial axes")
     if node.size == 0 or shape.work == 0:
         return Selection("library", "it multiplies nothing")
-    if not node.dtype.is_float:
-        return Selection("library", "no floating point numbers")
     if shape.work > most:  # of this size, whatever came first: bits follow from it
         return Selection("library", f"{with_commas(shape.work)} multiplications, more than {most:,}")
     return Selection("conv", f"direct kernel: {with_commas(shape.work)} multiplications, at most {most:,}")
@@ -191,13 +190,12 @@ def _select_conv_of_cpu(node: Node, shape: ConvShape | None, cpu: CpuConstants) 
 
     if node.size and filter_gradient_of(node) is not None:
         return Selection("conv_backward_filter", "derivative by a weight")
-    worth = shape is not None and node.size > 0 and shape.work > 0
-    if shape is None or not worth:
+    if shape is None or node.size == 0 or shape.work == 0:
         return Selection("library", _why_im2col(node, shape))
     if node.dtype.short in ("f32", "f64") and phases_of(shape, node.dtype.size) is not None:
         return Selection("conv_input_dilated", f"{prod(shape.base)} phases without the zeros between elements")
     # bands of halves are read as they lie: the pass promote_half_convs asks again with float32
-    band = None if node.dtype.is_half or not node.dtype.is_float else band_of(shape, node.dtype.size)
+    band = None if node.dtype.is_half else band_of(shape, node.dtype.size)
     if band is not None:
         # a wasteful kernel still beats the calls of a library where there is little to do
         zeros = prod(shape.base)
@@ -216,11 +214,9 @@ def _why_im2col(node: Node, shape: ConvShape | None) -> str:
     from .schedule.conv.backward_filter import filter_gradient, why_no_kernel
     from .schedule.conv.bands import band_of
 
-    x, w = node.inputs
     reason = ""
-    if prod(w.shape[2:]) > node.size // max(1, prod(node.shape[:2])):
-        form = filter_gradient(x.shape, w.shape, node.shape, node.params, (False,) * (node.ndim - 2))
-        reason = why_no_kernel(form, node.dtype)
+    if prod(node.inputs[1].shape[2:]) > node.size // max(1, prod(node.shape[:2])):
+        reason = why_no_kernel(filter_gradient(shape, ()), node.dtype)
     band = None if shape is None else band_of(shape, max(node.dtype.size, f32.size))  # halves would be widened
     if reason:
         pass

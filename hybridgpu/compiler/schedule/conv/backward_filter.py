@@ -15,21 +15,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from math import prod
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from ....core.dataclass import dataclass
 from ....core.dtypes import DType
 from ...devices.cpu import CpuConstants
 from ...ir.dims import cached_by_extents
-from ...ir.graph import Node, Params
+from ...ir.graph import Node
 from ...primitives.packed_weight import packed_weight
 from ...target import Target
+from ..blocks import Line
 from ..choice import Choice
 from ..in_place import in_place_pairs
-from ..kernel import CWriter, Kernel, Statement, TemplateFields
+from ..kernel import CWriter, Kernel, TemplateFields
 from ..program_kernel import kernel_of_program
 from ..scalar import ScalarProgram
-from .direct import epilogue_statements
+from .bands import ConvShape, shape_of
+from .direct import epilogue_lines, epilogue_statements
 from .operand_layout import PlaneLayout, plane_layout
 
 __all__ = [
@@ -107,8 +109,8 @@ class FilterGradientFields(TemplateFields):
         direct, across_groups: C text of flags: no operand is copied; vectors run along the groups.
         axes: variables of the result.
         first, second: C text of the first two of them.
-        product: type and name of an element of the convolution.
-        once, each: the epilogue: statements of a row of taps and of each tap.
+        compute: type of an element of the convolution.
+        epilogue: what follows for a row of taps.
         units: shares of the results.
     """
 
@@ -121,9 +123,8 @@ class FilterGradientFields(TemplateFields):
     axes: list[str]
     first: str
     second: str
-    product: tuple[str, str]
-    once: list[Statement]
-    each: list[Statement]
+    compute: str
+    epilogue: list[Line]
     units: int
 
 
@@ -132,58 +133,32 @@ def _vectors(channels: int) -> int:
 
 
 @cached_by_extents(1024)
-def _filter_gradient(
-    x: tuple[int, ...],
-    w: tuple[int, ...],
-    out: tuple[int, ...],
-    params: tuple[tuple[str, Any], ...],
-    reversed: tuple[bool, ...],
-) -> FilterGradient | str:
-    """The form of a convolution of such shapes, or why it has none."""
-    p = dict(params)
-    rank, groups = len(x) - 2, p["groups"]
-    if rank > 3:
-        return "more than three spatial axes"
-
-    def three(values: Sequence[int], missing: int) -> tuple[int, ...]:
-        return (missing,) * (3 - rank) + tuple(values)
-
-    low, dilate = three(p["low"], 0), three(p["dilate"], 1)
-    stride, base = three(p["stride"], 1), three(p["base_dilate"], 1)
-    taps = three(out[2:], 1)
-    size, kernel = three(x[2:], 1), three(w[2:], 1)
-    plain = FilterGradient(
-        groups, x[0], w[0] // groups, size, kernel, taps, dilate, stride, tuple(-v for v in low), swapped=False
-    ).flipped(three(reversed, 0))
-    turned = FilterGradient(
-        groups, w[0] // groups, x[0], kernel, size, taps, base, tuple(-v for v in stride), low, swapped=True
-    ).flipped(three(reversed, 0))
-    if max(base) > 1:
-        return turned if max(dilate) == 1 else "both operands are spread"
-    # taps that leave the plane meet zeros, which are no factor of elements that the definition leaves out
-    better = _vectors(turned.stationary) * turned.shifted < _vectors(plain.stationary) * plain.shifted
-    return turned if max(dilate) == 1 and turned.in_bounds and better else plain
-
-
-def filter_gradient(
-    x: tuple[int, ...], w: tuple[int, ...], out: tuple[int, ...], params: Params, reversed: tuple[bool, ...]
-) -> FilterGradient | str:
-    """The form of a convolution of such shapes as the derivative of another by its weight, or why it has none.
+def filter_gradient(s: ConvShape | None, reversed: tuple[bool, ...]) -> FilterGradient | str:
+    """The form of a convolution as the derivative of another by its weight, or why it has none.
 
     Both operands lie in memory from the end to the start along the axes that are ``reversed``.
     """
-    named = ("stride", "low", "dilate", "base_dilate")
-    return _filter_gradient(
-        x, w, out, (*((k, tuple(params[k])) for k in named), ("groups", params["groups"])), reversed
-    )
+    if s is None:
+        return "more than three spatial axes"
+    flips = (False,) * (3 - len(reversed)) + reversed
+    back, start = tuple(-v for v in s.stride), tuple(-v for v in s.low)
+    plain = FilterGradient(
+        s.groups, s.batch, s.outputs, s.size, s.kernel, s.result, s.dilate, s.stride, start, swapped=False
+    ).flipped(flips)
+    turned = FilterGradient(
+        s.groups, s.outputs, s.batch, s.kernel, s.size, s.result, s.base, back, s.low, swapped=True
+    ).flipped(flips)
+    if max(s.base) > 1:
+        return turned if max(s.dilate) == 1 else "both operands are spread"
+    # taps that leave the plane meet zeros, which are no factor of elements that the definition leaves out
+    better = _vectors(turned.stationary) * turned.shifted < _vectors(plain.stationary) * plain.shifted
+    return turned if max(s.dilate) == 1 and turned.in_bounds and better else plain
 
 
 def why_no_kernel(s: FilterGradient | str, dtype: DType) -> str:
     """Why no kernel is generated, empty if one is."""
     if isinstance(s, str):
         return s
-    if not dtype.is_float:
-        return "no floating point numbers"
     if prod(s.taps) > _MAX_TAPS:
         return f"{prod(s.taps)} sums of a channel, more than {_MAX_TAPS}"
     lanes = _BYTES // 4 if s.across_groups else 1
@@ -213,7 +188,7 @@ def filter_gradient_of(conv: Node) -> tuple[FilterGradient, PlaneLayout, PlaneLa
         if m > 1 and n > 1 and a != b:
             return None
         turned.append(a or b)
-    form = filter_gradient(x.shape, w.shape, conv.shape, conv.params, tuple(turned))
+    form = filter_gradient(shape_of(conv), tuple(turned))
     return None if isinstance(form, str) or why_no_kernel(form, conv.dtype) else (form, *planes)  # type: ignore[return-value]
 
 
@@ -226,6 +201,7 @@ def schedule_conv_backward_filter(program: ScalarProgram, conv: Node, target: Ta
     with_pointers = [replace(p, pointer=writer.pointers.setdefault(p.node, f"x{len(writer.pointers)}")) for p in planes]
     moved_planes, still_planes = with_pointers[::-1] if shape.swapped else with_pointers
     axes, once, each = epilogue_statements(program, conv, writer)
+    product = conv.dtype.compute, writer.names[program.contraction]
     half = conv.dtype.is_half
     copies = shape.across_groups or half or not shape.in_bounds
     fields = FilterGradientFields(
@@ -239,9 +215,8 @@ def schedule_conv_backward_filter(program: ScalarProgram, conv: Node, target: Ta
         # of the result (channels of the operand, channels of the kernel): which of both are those that move
         first="s" if shape.swapped else "m",
         second=f"group * {shape.shifted} + m" if shape.swapped else f"group * {shape.stationary} + s",
-        once=once,
-        each=each,
-        product=(conv.dtype.compute, writer.names[program.contraction]),
+        compute=product[0],
+        epilogue=epilogue_lines(product, axes[-1].name, shape.taps[2], once, each),
         units=_UNITS,
     )
     writer.runtime_args.named("samples", conv.inputs[1].shape[1])

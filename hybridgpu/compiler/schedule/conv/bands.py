@@ -23,8 +23,10 @@ __all__ = [
     "Band",
     "ConvShape",
     "band_of",
+    "even_part",
     "packed_outputs",
     "shape_of",
+    "utilization",
 ]
 
 BAND_BYTES = 3 * CpuConstants.l2_bytes // 16  #: bytes of a band's copy that leave room in the second-level cache
@@ -130,12 +132,16 @@ class Band:
     @property
     def utilization(self) -> float:
         """The part of the computed pixels that is wanted."""
-        if self.block:
-            return 1.0
-        return self.rows * self.columns / (-(-self.pixels // LANES) * LANES)
+        return 1.0 if self.block else utilization(self.rows, self.columns, self.pitch)
 
 
-def _even_part(extent: int, most: int) -> int:
+def utilization(rows: int, columns: int, pitch: int) -> float:
+    """The part of the computed pixels that is wanted of rows that are ``pitch`` apart."""
+    pixels = (rows - 1) * pitch + columns
+    return rows * columns / (-(-pixels // LANES) * LANES)
+
+
+def even_part(extent: int, most: int) -> int:
     """The part size of a division of ``extent`` into as few parts of at most ``most`` as possible."""
     count = -(-extent // max(1, most))
     return -(-extent // count)
@@ -174,8 +180,8 @@ def band_of(s: ConvShape, itemsize: int, computed: bool = False, block: int = 0)
     most_pixels = _PACKED_PIXELS if block else BAND_PIXELS
     if not computed and ends and all(v == 1 for v in s.base) and (block or all(v == 1 for v in s.stride)):
         d, h, w = s.size
-        rows = _even_part(oh, max(1, min(_direct_pixels(s, itemsize), most_pixels) // (w * s.stride[1])))
-        columns = ow if rows > 1 or ow <= most_pixels else _even_part(ow, most_pixels)
+        rows = even_part(oh, min(_direct_pixels(s, itemsize), most_pixels) // (w * s.stride[1]))
+        columns = ow if rows > 1 or ow <= most_pixels else even_part(ow, most_pixels)
         taps = tuple(
             (k * s.dilate[0] * h + i * s.dilate[1]) * w + j * s.dilate[2]
             for k in range(s.kernel[0])
@@ -196,12 +202,6 @@ def band_of(s: ConvShape, itemsize: int, computed: bool = False, block: int = 0)
     def taken(rows: int, columns: int) -> int:
         return planes * (rows + more_rows) * (columns + more_columns)
 
-    def used(rows: int, columns: int) -> float:
-        if block:
-            return 1.0
-        pixels = (rows - 1) * (columns + more_columns) + columns
-        return rows * columns / (-(-pixels // LANES) * LANES)
-
     line = planes * (ow + more_columns)
     most = max(1, min(oh, BAND_BYTES // line - more_rows, most_pixels // (ow + more_columns)))
     # fewer bands copy less; but a band that fills its vectors better may be worth some more
@@ -210,12 +210,13 @@ def band_of(s: ConvShape, itemsize: int, computed: bool = False, block: int = 0)
 
     def worth(rows: int) -> float:
         new = oh / (-(-oh // rows) * rows)  # of the rows of all bands: the last one reaches back over the one before
-        return used(rows, ow) * new * rows / (rows + 0.1 * more_rows)
+        used = 1.0 if block else utilization(rows, ow, ow + more_columns)
+        return used * new * rows / (rows + 0.1 * more_rows)
 
     rows, columns = max(candidates, key=lambda r: (worth(r), r)), ow
     if taken(rows, columns) > MAX_COPY_BYTES or columns > most_pixels:
         most = BAND_BYTES // (planes * (rows + more_rows)) - more_columns
-        columns = _even_part(ow, min(max(most, 4 * LANES), most_pixels))
+        columns = even_part(ow, min(max(most, 4 * LANES), most_pixels))
         if taken(rows, columns) > MAX_COPY_BYTES:
             return None
     pitch, copied = columns + more_columns, rows + more_rows

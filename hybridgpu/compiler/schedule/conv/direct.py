@@ -21,6 +21,7 @@ from ...primitives.packed_weight import packed_weight
 from ...primitives.views import RESHAPES, strip_views
 from ...size_buckets import bucket, worth_argument
 from ...target import Target
+from ..blocks import Block, Line, for_head, texts
 from ..choice import Choice
 from ..cuda.index_type import index_type
 from ..in_place import in_place_pairs
@@ -29,7 +30,7 @@ from ..program_kernel import TargetOptions, kernel_of_program
 from ..prologue import ImagePrologue, image_prologue
 from ..scalar import ScalarProgram
 from .bands import Band, ConvShape, band_of, shape_of
-from .fields import ConvFields, ConvInputs, CpuConvFields, CudaConvFields
+from .fields import ConvFields, CpuConvFields, CudaConvFields
 from .operand_layout import PlaneLayout, layout_of_copy, plane_layout
 from .pool_cuda import PoolingEpilogue, pooling_epilogue
 
@@ -39,10 +40,11 @@ if TYPE_CHECKING:
 __all__ = [
     "Convolution",
     "convolution",
+    "epilogue_lines",
     "epilogue_statements",
     "recompute_factor",
     "schedule_conv",
-    "swapped_plane_copies",
+    "swapped_planes",
 ]
 
 _THREADS = 128  #: of a block
@@ -53,35 +55,23 @@ _COMPUTED_CHUNKS = 8  #: … the same, where a band is computed
 _SLICE_CHANNELS = 16  #: … of so many of which a unit is one, or of four times as many where it copies its band
 
 
-def swapped_plane_copies(node: Node) -> tuple[bool, bool] | None:
-    """If the kernel of ``node`` for a GPU reads views that exchange batch and channels where they lie.
+def swapped_planes(conv: Node) -> tuple[tuple[bool, bool], PlaneLayout, PlaneLayout] | None:
+    """If the kernel of ``conv`` for a GPU reads views that exchange batch and channels where they lie.
 
     Returns:
-        for both operands whether it is no view of an array of planes, and a copy is made to be one; else None.
+        for both operands whether it is no view of an array of planes, and a copy is made to be one, then the planes; else None.
     """
-    groups, (x, w) = node.params["groups"], node.inputs
+    groups, (x, w) = conv.params["groups"], conv.inputs
     a, b = plane_layout(x, groups, True), plane_layout(w, groups, False)
     copied = a is None or any(a.reversed), b is None or any(b.reversed)
     if all(copied):
         return None
     a = layout_of_copy(x, groups, True) if a is None or copied[0] else a
     b = layout_of_copy(w, groups, False) if b is None or copied[1] else b
-    return copied if _reduces_batch(node, a, b) else None
-
-
-def _swapped_layouts(conv: Node) -> tuple[PlaneLayout, PlaneLayout] | None:
-    """The planes of the operand and of the kernel, if ``conv`` adds over the batch of another convolution."""
-    groups, (x, w) = conv.params["groups"], conv.inputs
-    a, b = plane_layout(x, groups, True), plane_layout(w, groups, False)
-    return (a, b) if a and b and not any((*a.reversed, *b.reversed)) and _reduces_batch(conv, a, b) else None
-
-
-def _reduces_batch(conv: Node, a: PlaneLayout, b: PlaneLayout) -> bool:
-    groups, (_, w) = conv.params["groups"], conv.inputs
     # channels of one group follow those of another
     joined = groups == 1 or (a.group == a.sample * w.shape[1] and b.group == b.channel * (w.shape[0] // groups))
     outside = a.samples_outside, b.samples_outside  # (of one channel there is no telling)
-    return joined and True in outside and False not in outside
+    return (copied, a, b) if joined and True in outside and False not in outside else None
 
 
 def recompute_factor(target: Target, node: Node) -> float | None:
@@ -123,6 +113,19 @@ def epilogue_statements(
     return axes, once, each
 
 
+def epilogue_lines(
+    product: tuple[str, str],
+    var: str,
+    extent: int,
+    once: Sequence[Statement],
+    each: Sequence[Statement],
+    place: Sequence[str] = (),
+) -> list[Line]:
+    """The epilogue of results that lie in ``line``, on the CPU; ``place``: what each begins with."""
+    element = [*place, f"const {product[0]} {product[1]} = line[{var}];", *texts(each)]
+    return [*texts(once), Block(["HG_SIMD", for_head(var, "0", str(extent))], element)]
+
+
 @dataclass
 class Convolution:
     """A convolution whose kernel is being made.
@@ -133,7 +136,9 @@ class Convolution:
         image: how the operand is computed, if it is not in memory.
         windows: the windows that results are reduced in, if they are.
         axes: variables of the result.
-        inputs: those of ConvFields.
+        swapped: the planes of both operands, where it adds over the batch of another convolution (CUDA).
+        fields: what all records of a convolution have.
+        once, each: the epilogue, as of :func:`epilogue_statements`.
         arrays: the operands in memory.
         block: output channels of a packed weight that lie side by side, 0 for one that is not packed.
         counts: how many elements of arrays are read, where all that are read are not ``arrays`` from end to end.
@@ -146,7 +151,10 @@ class Convolution:
     image: ImagePrologue | None
     windows: PoolingEpilogue | None
     axes: list[Var]
-    inputs: ConvInputs
+    swapped: tuple[PlaneLayout, PlaneLayout] | None
+    fields: ConvFields
+    once: list[Statement]
+    each: list[Statement]
     arrays: list[Node]
     block: int
     counts: list[dict[Node, int]] | None
@@ -188,7 +196,8 @@ def convolution(
     """The record that all kernels of ``conv`` begin with; the arguments are those of :func:`schedule_conv`."""
     shape = shape_of(conv)
     assert shape is not None and program.contraction is not None
-    swapped = target.name != "cpu" and _swapped_layouts(conv) is not None
+    planes = None if target.name == "cpu" else swapped_planes(conv)
+    swapped = planes[1:] if planes and not any(planes[0]) else None
     x, w = (strip_views(i) if swapped else strip_views(i, RESHAPES) for i in conv.inputs)
     packed = packed_weight(conv) if target.name == "cpu" else None
     w, block = packed or (w, 0)
@@ -211,17 +220,17 @@ def convolution(
     if target.name != "cpu" and not image and not swapped:
         of_x, of_w = _elements_read(conv, at)
         counts = [{x: of_x}, {w: of_w}]
-    inputs: ConvInputs = {
-        "pointers": writer.pointer_list([s.node for s in program.stores]),
-        "x": "image" if image else writer.pointers[x],
-        "w": writer.pointers[w],
-        "axes": [v.name for v in axes],
-        "shape": shape,
-        "product": (conv.dtype.compute, writer.names[program.contraction]),
-        "once": once,
-        "each": each,
-    }
-    return Convolution(members, conv, writer, shape, image, windows, axes, inputs, arrays, block, counts)
+    fields = ConvFields(
+        pointers=writer.pointer_list([s.node for s in program.stores]),
+        x="image" if image else writer.pointers[x],
+        w=writer.pointers[w],
+        axes=[v.name for v in axes],
+        shape=shape,
+        product=(conv.dtype.compute, writer.names[program.contraction]),
+    )
+    return Convolution(
+        members, conv, writer, shape, image, windows, axes, swapped, fields, once, each, arrays, block, counts
+    )
 
 
 def schedule_conv(
@@ -247,8 +256,19 @@ def _band_kernel(c: Convolution) -> Kernel:
     bands = shape.groups * shape.result[0] * -(-height // band.rows) * -(-width // band.columns)
     slices = _slices(shape, band, bands)
     units = c.axes[0].extent * bands * slices
+    flat = _is_flat(c, band)
+    run = band.rows * band.columns if flat else band.columns
+    place = [f"const Index {c.axes[-1].name} = first + j;"]
     return c.kernel(
-        CpuConvFields(**c.inputs, image=c.image, band=band, is_pointwise=pixels, slices=slices, flat=_is_flat(c, band)),
+        CpuConvFields(
+            **vars(c.fields),
+            image=c.image,
+            band=band,
+            is_pointwise=pixels,
+            slices=slices,
+            flat=flat,
+            epilogue=epilogue_lines(c.fields.product, "j", run, c.once, c.each, place),
+        ),
         Choice(
             {
                 "rows": band.rows,
@@ -293,8 +313,7 @@ def _slices(shape: ConvShape, band: Band, bands: int) -> int:
 
 def _thread_kernel(c: Convolution, target: Target) -> Kernel:
     """On a GPU: a thread has some neighbours of a sample's results, or a lane of a window of them."""
-    conv, shape, windows, named = c.conv, c.shape, c.windows, c.writer.runtime_args.named
-    swapped = _swapped_layouts(conv)
+    conv, shape, windows, swapped, named = c.conv, c.shape, c.windows, c.swapped, c.writer.runtime_args.named
     size, taps = prod(shape.size), prod(shape.kernel)
     dynamic = swapped is not None and worth_argument(shape.inputs)
     if windows:
@@ -308,7 +327,9 @@ def _thread_kernel(c: Convolution, target: Target) -> Kernel:
             coordinates[-1] = replace(coordinates[-1], name=f"{coordinates[-1].name}_0")
     programs = [c.writer.program, *([c.image.program] if c.image else [])]
     fields = CudaConvFields(
-        **c.inputs,
+        **vars(c.fields),
+        once=c.once,
+        each=c.each,
         image=c.image,
         index_type=index_type(programs, [n.size for n in (*c.arrays, conv)]),
         per_sample=per_sample // per_thread,

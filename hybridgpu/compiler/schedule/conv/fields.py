@@ -3,31 +3,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, ClassVar, TypedDict
+from typing import TYPE_CHECKING, ClassVar
 
 from ....core.dataclass import dataclass
-from ..kernel import FlatFields, Pointer, Statement, TemplateFields
+from ..blocks import Line
+from ..kernel import FlatFields, Statement, TemplateFields
 from ..prologue import ImagePrologue
 from .pool_cuda import PoolingEpilogue
 
 if TYPE_CHECKING:
     from .bands import Band, ConvShape
 
-__all__ = ["ConvFields", "ConvInputs", "CpuConvFields", "CudaConvFields"]
-
-
-class ConvInputs(TypedDict):
-    """The arguments of every record of a convolution: the fields of :class:`ConvFields`."""
-
-    pointers: Sequence[Pointer]
-    x: str
-    w: str
-    axes: list[str]
-    shape: ConvShape
-    product: tuple[str, str]
-    once: list[Statement]
-    each: list[Statement]
+__all__ = ["ConvFields", "CpuConvFields", "CudaConvFields"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,7 +26,6 @@ class ConvFields(TemplateFields):
         axes: variables of the result.
         shape: what the loops know.
         product: type and name of an element of the convolution.
-        once, each: the epilogue: statements of a row (or some neighbours) and of each element.
     """
 
     x: str
@@ -47,8 +33,6 @@ class ConvFields(TemplateFields):
     axes: list[str]
     shape: ConvShape
     product: tuple[str, str]
-    once: list[Statement]
-    each: list[Statement]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,6 +45,7 @@ class CpuConvFields(ConvFields):
         is_pointwise: the number of input channels is an argument.
         slices: parts of the output channels of a group, each of which is a unit of work.
         flat: the epilogue gets all rows of a band as one.
+        epilogue: what follows for a row, or all of them.
     """
 
     template: ClassVar[str] = "cpu/conv.j2"
@@ -69,16 +54,12 @@ class CpuConvFields(ConvFields):
     is_pointwise: bool
     slices: int
     flat: bool
+    epilogue: list[Line]
 
     @property
     def computes_flat(self) -> bool:
         """Whether whole planes of a computed operand are computed as one row."""
         return self.image is not None and self.image.flat
-
-    @property
-    def run(self) -> int:
-        """Results that the epilogue gets at once."""
-        return self.band.rows * self.band.columns if self.flat else self.band.columns
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,6 +67,7 @@ class CudaConvFields(ConvFields, FlatFields):
     """A convolution on CUDA.
 
     Attributes:
+        once, each: the epilogue: statements of some neighbours and of each element.
         image: as for one on the CPU.
         index_type: of positions.
         per_sample, per_thread: elements (or windows' lanes) of a sample, in units of what a thread computes.
@@ -97,6 +79,8 @@ class CudaConvFields(ConvFields, FlatFields):
     """
 
     template: ClassVar[str] = "cuda/conv.j2"
+    once: list[Statement]
+    each: list[Statement]
     image: ImagePrologue | None
     index_type: str
     per_sample: int

@@ -14,11 +14,12 @@ from ....core.dataclass import dataclass
 from ...ir.dims import cached_by_extents
 from ...ir.graph import Node
 from ...target import Target
+from ..blocks import Line
 from ..choice import Choice
 from ..kernel import Kernel
 from ..scalar import ScalarProgram
-from .bands import BAND_BYTES, BAND_PIXELS, LANES, MAX_COPY_BYTES, ConvShape
-from .direct import convolution
+from .bands import BAND_BYTES, BAND_PIXELS, MAX_COPY_BYTES, ConvShape, even_part, utilization
+from .direct import convolution, epilogue_lines
 from .fields import ConvFields
 
 __all__ = ["phases_of", "schedule_input_dilated_conv"]
@@ -46,10 +47,12 @@ class InputDilatedFields(ConvFields):
 
     Attributes:
         phases: what the kernel's loops know besides.
+        epilogue: what follows for a row.
     """
 
     template: ClassVar[str] = "cpu/conv_input_dilated.j2"
     phases: Phases
+    epilogue: list[Line]
 
 
 def _offsets(kernel: int, base: int, dilate: int, low: int) -> list[list[tuple[int, int]]]:
@@ -67,19 +70,14 @@ def phases_of(s: ConvShape, itemsize: int) -> Phases | None:
         return None
     if prod(s.kernel) > _MAX_TAPS or prod(s.base) > _MAX_PHASES or s.result[2] > BAND_PIXELS:
         return None
-    _, height, width = (
-        _offsets(*c) if a else [[(0, 0)]] for a, c in enumerate(zip(s.kernel, s.base, s.dilate, s.low, strict=True))
-    )
+    height, width = (_offsets(s.kernel[a], s.base[a], s.dilate[a], s.low[a]) for a in (1, 2))
     reached = [[place for taps in phases for _, place in taps] for phases in (height, width)]
-    if not reached[0] or not reached[1]:
-        return None
     top, left = (min(places) for places in reached)
     more = [max(places) - min(places) for places in reached]
     count = (-(-s.result[1] // s.base[1]), -(-s.result[2] // s.base[2]))
     pitch = count[1] + more[1]
     line = s.inputs * pitch * itemsize
-    rows = max(1, min(count[0], BAND_BYTES // line - more[0], BAND_PIXELS // pitch))
-    rows = -(-count[0] // -(-count[0] // rows))
+    rows = even_part(count[0], min(count[0], BAND_BYTES // line - more[0], BAND_PIXELS // pitch))
     if line * (rows + more[0]) > MAX_COPY_BYTES:
         return None
     starts, taps, at = [0], [], []
@@ -90,8 +88,6 @@ def phases_of(s: ConvShape, itemsize: int) -> Phases | None:
                     taps.append((y - top) * pitch + x - left)
                     at.append(i * s.kernel[2] + j)
             starts.append(len(taps))
-    if len(at) != prod(s.kernel):  # (every tap is of one phase)
-        return None
     return Phases(count, rows, (top, left), (rows + more[0], pitch), tuple(starts), tuple(taps), tuple(at))
 
 
@@ -100,10 +96,13 @@ def schedule_input_dilated_conv(program: ScalarProgram, conv: Node, target: Targ
     c = convolution(program, conv, target, members, {}, ())
     shape, phases = c.shape, phases_of(c.shape, conv.dtype.size)
     assert phases is not None
-    pixels = (phases.rows - 1) * phases.copied[1] + phases.phase[1]
-    use = phases.rows * phases.phase[1] / (-(-pixels // LANES) * LANES)
+    use = utilization(phases.rows, phases.phase[1], phases.copied[1])
     return c.kernel(
-        InputDilatedFields(**c.inputs, phases=phases),
+        InputDilatedFields(
+            **vars(c.fields),
+            phases=phases,
+            epilogue=epilogue_lines(c.fields.product, c.axes[-1].name, shape.result[2], c.once, c.each),
+        ),
         Choice({"phases": prod(shape.base), "rows": phases.rows, "utilization": round(use, 2)}),
         (c.axes[0].extent * shape.groups * -(-phases.phase[0] // phases.rows),),
         "conv_input_dilated_cpu.h",

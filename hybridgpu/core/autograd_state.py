@@ -23,6 +23,7 @@ __all__ = [
     "traces",
     "train_mode",
     "untraced",
+    "wants_gradient",
 ]
 
 
@@ -149,6 +150,11 @@ def history(x: Any) -> GradientInfo | None:
     if info is None or (info.grad is None if info.node is None else info.node.released):
         return None
     return info
+
+
+def wants_gradient(info: GradientInfo | None) -> bool:
+    """Whether an array whose :func:`history` that is gets a gradient, or leads to what may get one."""
+    return info is not None and (info.node is not None or info.grad_req != "null")
 
 
 def mark_variables(variables: Any, gradients: Any, grad_reqs: str | Sequence[str] = "write") -> None:

@@ -185,7 +185,7 @@ class CachedOp:
         """The forward and backward programs for the types of ``inputs`` and the gradients they want; ``wait`` as below."""
         training = autograd_state.state.training
         types = [x._type for x in inputs]
-        wanted = tuple(_wanted(x) for x in inputs)
+        wanted = tuple(autograd_state.wants_gradient(autograd_state.history(x)) for x in inputs)
 
         def make(target: Target | None, reason: str, interpreted: bool = False) -> RecordedProgram:
             plain, first = self._with_first(types)
@@ -412,8 +412,3 @@ def _of_kind(x: NDArray, kind: Any) -> NDArray:
     if x._kind is kind:
         return x
     return x.as_nd_ndarray() if kind is None else x.as_np_ndarray()  # type: ignore[no-any-return]
-
-
-def _wanted(x: NDArray) -> bool:
-    info = autograd_state.history(x)
-    return info is not None and (info.node is not None or info.grad_req != "null")

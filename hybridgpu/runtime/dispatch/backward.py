@@ -20,13 +20,13 @@ from ...core.autograd_state import GradientInfo
 from ...ndarray.binding_version import binding_version
 from ...ndarray.ndarray import NDArray
 from ...ndarray.tape import running_average
-from ...ndarray.types import ArrayType, array_type
+from ...ndarray.types import array_type
 from .pools import REUSED_BYTES, OutputPool, result_allocator
 
 if TYPE_CHECKING:
     from ..recorded_program import RecordedCall, RecordedProgram
 
-__all__ = ["BackwardTemplate", "backward_template", "sweep"]
+__all__ = ["BackwardTemplate", "sweep"]
 
 _PLANS = 8  #: sweeps that start at one kind of call, beyond which all are forgotten
 
@@ -277,7 +277,8 @@ def _planned(nodes: Sequence[Any]) -> _Plan | None:
                 if info.grad_req == "write":
                     zeroed.append(target._data)
                 continue
-            if target._type is not _type(template, r):
+            t = template.outputs[r]
+            if target._type is not array_type(t.shape, t.dtype.np, template.ctx):
                 return None
             if info.grad_req == "add":
                 added.append((r, target._data))
@@ -300,22 +301,3 @@ def _planned(nodes: Sequence[Any]) -> _Plan | None:
     ones = OutputPool(head.template.program.forward.outputs[0], head.template.ctx).take()
     ones._data[...] = 1
     return _Plan(ones, steps, leaves, targets, frozenset(owners))
-
-
-def _type(template: BackwardTemplate, result: int) -> ArrayType:
-    t = template.outputs[result]
-    return array_type(t.shape, t.dtype.np, template.ctx)
-
-
-def backward_template(
-    program: RecordedProgram,
-    ctx: Context,
-    params: Mapping[int, NDArray],
-    moving: Sequence[int],
-    version: int,
-) -> BackwardTemplate | None:
-    """The BackwardTemplate of prepared recorded calls, None where their backward passes are not prepared."""
-    backward = program.backward
-    if backward is None or backward.program is None or backward.program.target != "cpu":
-        return None
-    return BackwardTemplate(program, ctx, params, moving, version)

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...backends.write_tracking import assign
 from ...context import Context, current_context
-from ...core.autograd_state import GradientInfo, ResultInfo, history, state
+from ...core.autograd_state import GradientInfo, ResultInfo, history, state, wants_gradient
 from ...core.rng import drawing
 from ...ndarray.binding_version import binding_version
 from ...ndarray.ndarray import NDArray
@@ -30,7 +30,7 @@ from ...util import _flags as np_flags
 from ..captured import CapturedError
 from ..compilation import Compiled
 from ..recorded_program import RecordedCall, RecordedProgram
-from .backward import backward_template
+from .backward import BackwardTemplate
 from .call_cache import CallKey
 from .overlaps import overlap_test
 from .parameters import BoundParameters, argument_types, bind_parameters
@@ -86,12 +86,8 @@ def prepare(
     if parameters is None:
         return None
     writer = _Writer(op, forward, ctx, types, parameters, form, dispatch_other)
-    if isinstance(program, RecordedProgram):
-        if not writer.record(program, version):
-            return None
-    else:
-        writer.writes = list(enumerate(forward.writes, len(forward.outputs) - len(forward.writes)))
-        writer.heads = len(forward.outputs) - len(forward.writes)
+    if isinstance(program, RecordedProgram) and not writer.record(program, version):
+        return None
     writer.guard(key, last.training, version)
     if forward.program.target != "cuda":
         writer.launch_on_host()
@@ -105,25 +101,6 @@ def prepare(
     return writer.finish("call_recorded" if recorded else "call_prepared", results)
 
 
-class _Recorded(NamedTuple):
-    """What the recorded calls of one key have in common.
-
-    Attributes:
-        program: both programs.
-        infos, data: of all inputs, what parameters know of gradients, and their arrays; None for arguments.
-        moving: (number of an input, of the argument it is, whether its gradient is wanted).
-        template: for prepared backward passes.
-        reader: whose mark the calls hold.
-    """
-
-    program: RecordedProgram
-    infos: list[GradientInfo | None]
-    data: list[Any]
-    moving: list[tuple[int, int, bool]]
-    template: Any
-    reader: Reader
-
-
 class _Writer(CallSource):
     """The parts of a prepared call.
 
@@ -135,7 +112,8 @@ class _Writer(CallSource):
     Attributes:
         heads: how many of the program's results the caller sees; they are y0, y1 … in the end.
         writes: (number of a result, of the input that it is the new value of).
-        recorded: of a recorded call.
+        arguments: number of an input -> of the argument that it is.
+        recorded: both programs of a recorded call.
         device: whether the program runs on a GPU.
     """
 
@@ -151,9 +129,10 @@ class _Writer(CallSource):
     ) -> None:
         super().__init__(form, dispatch_other, op.traced is not None)
         self.op, self.program, self.ctx, self.types, self.parameters = op, program, ctx, types, parameters
-        self.heads = len(program.outputs)
-        self.writes: list[tuple[int, int]] = []
-        self.recorded: _Recorded | None = None
+        self.heads = len(program.outputs) - len(program.writes)
+        self.writes = list(enumerate(program.writes, self.heads))
+        self.arguments = {k: s for k, s in enumerate(op.sources) if isinstance(s, int)}
+        self.recorded: RecordedProgram | None = None
         self.device = program.program is not None and program.program.target == "cuda"
         self._tail: list[str] = []
         self.names |= {"assign": assign, "new": object.__new__, "parameters": parameters}
@@ -161,26 +140,27 @@ class _Writer(CallSource):
 
     def record(self, program: RecordedProgram, version: int) -> bool:
         """Make it a recorded call, if gradients are wanted of what the program was made for."""
-        op, count, parameters = self.op, len(self.op.sources), self.parameters
-        arguments = {k: s for k, s in enumerate(op.sources) if isinstance(s, int)}
-        if any(program.wanted[m.position] and m.position in arguments for m in program.forward_writes):
+        count, parameters = len(self.op.sources), self.parameters
+        if any(program.wanted[m.position] and m.position in self.arguments for m in program.forward_writes):
             return False  # whether the argument may be written is asked at every call
         infos: list[GradientInfo | None] = [None] * count
         for k, p in parameters.live.items():
             infos[k] = history(p)
-            if _wanted(infos[k]) is not program.wanted[k] or (p._autograd is not None and p._autograd.node is not None):
+            has_node = p._autograd is not None and p._autograd.node is not None
+            if wants_gradient(infos[k]) is not program.wanted[k] or has_node:
                 return False
         template = None
-        if not program.overwritten:  # else the backward pass takes copies, not what lies at the addresses of the inputs
-            template = backward_template(program, self.ctx, parameters.params, list(arguments), version)
-        self.recorded = _Recorded(
-            program,
-            infos,
-            [parameters.params[k]._data if k in parameters.params else None for k in range(count)],
-            [(k, s, program.wanted[k]) for k, s in arguments.items()],
-            template,
-            Reader(p._data for p in parameters.params.values()),
-        )
+        backward = program.backward
+        # else the backward pass takes copies, not what lies at the addresses of the inputs
+        if not program.overwritten and not self.device and backward is not None and backward.program is not None:
+            template = BackwardTemplate(program, self.ctx, parameters.params, list(self.arguments), version)
+        self.names |= {
+            "infos": infos,
+            "data": [parameters.params[k]._data if k in parameters.params else None for k in range(count)],
+            "template": template,
+            "reader": Reader(p._data for p in parameters.params.values()),
+        }
+        self.recorded = program
         self.heads = program.heads
         self.writes = [
             (self.heads + len(program.backward_writes) + k, m.position) for k, m in enumerate(program.forward_writes)
@@ -209,7 +189,7 @@ class _Writer(CallSource):
                 flags.append("current_context() == context")
         self.unpack(arrays, flags)
         if recorded is not None:  # what arrays know of gradients is as it was, and stands in ``inputs``
-            self._histories(recorded)
+            self._histories(recorded.wanted)
         elif key.recording:  # nothing of the recorded graph goes into it
             for k in range(len(self.types)):
                 self.refuse_if(f"x{k}._autograd is not None and history(x{k}) is not None")
@@ -218,7 +198,7 @@ class _Writer(CallSource):
                 self.refuse_if(f"f{k}._autograd is not None")
         written = [k for _, k in self.writes]
         if recorded is not None:
-            written += [m.position for m in recorded.program.backward_writes]
+            written += [m.position for m in recorded.backward_writes]
         shares_memory = overlap_test(op, self.types, written, self.parameters.params)
         if shares_memory is not None:
             self.names["shares_memory"] = shares_memory
@@ -229,28 +209,26 @@ class _Writer(CallSource):
             if moving:
                 self.refuse_if(f"({' | '.join(f'a{s}' for s in moving)}) & {ALIGNED}")
 
-    def _histories(self, recorded: _Recorded) -> None:
+    def _histories(self, wanted: Sequence[bool]) -> None:
         live = self.parameters.live
         for k, p in live.items():
             self.names |= {f"f{k}": p, f"g{k}": p._autograd}
         if live:
             self.refuse_unless(*(f"f{k}._autograd is g{k}" for k in live))
-        self.names |= {"infos": recorded.infos, "data": recorded.data}
         self.lines += ["inputs = infos.copy()", "arrays = data.copy()"]
-        for k, s, needs_grad in recorded.moving:
+        for k, s in self.arguments.items():
             self.lines += [f"arrays[{k}] = x{s}._data", f"i = x{s}._autograd"]
             self.lines += ["if i is not None:", f"    i = inputs[{k}] = history(x{s})"]
             condition = "i is not None and (i.node is not None or i.grad_req != 'null')"
-            self.refuse_if(f"not ({condition})" if needs_grad else condition)
+            self.refuse_if(f"not ({condition})" if wanted[k] else condition)
 
     # -- memory and launch
 
     def launch_on_host(self) -> None:
         """Lines that run the program. Everything that the caller does not see lies in one scratch, so that it costs one look
         at what is free."""
-        program, recorded = self.program, self.recorded
+        program, reuse = self.program, self._reuses()
         bound = program.loaded.bind(self.parameters.addresses)
-        reuse = recorded is None or self._reuses()
         hidden = range(self.heads, len(program.outputs))
         scratch = [*(f"d{k}" for k in hidden), *(f"at{k}" for k in hidden)]
         if program.draws:
@@ -262,7 +240,7 @@ class _Writer(CallSource):
         if program.draws:
             self.lines.append("words[:] = draw()")
         for k, t in enumerate(program.outputs[: self.heads]):
-            if recorded is None:
+            if self.recorded is None:
                 self.names[f"take{k}"] = OutputPool(t, self.ctx, self.op.kind).take
                 self.lines.append(f"y{k} = take{k}()")
             else:
@@ -270,12 +248,12 @@ class _Writer(CallSource):
         results = range(len(program.outputs))
         if bound.whole:
             self.names |= bound.names
-            addresses = [f"x{s}._address or x{s}.address" for s in self.op.sources if isinstance(s, int)]
+            addresses = [f"x{s}._address or x{s}.address" for s in self.arguments.values()]
             addresses += ["seed_at"] if program.draws else []
             self.lines += bound.lines(", ".join([*addresses, *map(self._address, results)]))
         else:
             self.names["run"] = bound
-            self.lines.append(f"run({self._inputs('seed')}, {listed(map(self._data, results))})")
+            self.lines.append(f"run({self._inputs()}, {listed(map(self._data, results))})")
 
     def _take_storage(self, k: int, pool: StoragePool) -> None:
         """Lines that take the data of result k: most often what the last call had is free, which is seen without a call."""
@@ -293,7 +271,7 @@ class _Writer(CallSource):
         program, ctx, kind = self.program, self.ctx, self.op.kind
         loaded, device = program.loaded, program.device
         bound = loaded.bind(tuple(self.parameters.addresses))
-        reuse = self.recorded is None or self._reuses()
+        reuse = self._reuses()
 
         def allocators() -> list[Any]:
             return [result_allocator(t, ctx, device, False, reuse, kind) for t in program.outputs]
@@ -313,7 +291,7 @@ class _Writer(CallSource):
         if len(self.op.sources) in loaded.layout.moving:
             addresses.append("address(seed)")
         addresses += map(self._address, results)
-        arrays = f", {self._inputs('seed')}, {listed(map(self._data, results))}" if loaded.layout.libraries else ""
+        arrays = f", {self._inputs()}, {listed(map(self._data, results))}" if loaded.layout.libraries else ""
         self.lines.append(f"run(({''.join(f'{a}, ' for a in addresses)}){arrays})")
         self.write_states()
         launch, self.lines = self.lines, guards
@@ -326,13 +304,13 @@ class _Writer(CallSource):
         sources = self.op.sources
         return [sources[k] for k in self.program.loaded.layout.moving if k < len(sources)]
 
-    def _inputs(self, seed: str) -> str:
+    def _inputs(self) -> str:
         """The expression of all arrays that the program takes, for libraries."""
         of_sources = [f"x{s}._data" if isinstance(s, int) else f"p{k}" for k, s in enumerate(self.op.sources)]
-        return listed([*of_sources, *([seed] if self.program.draws else []), "*parameters.folded"])
+        return listed([*of_sources, *(["seed"] if self.program.draws else []), "*parameters.folded"])
 
     def _reuses(self) -> bool:
-        return sum(t.nbytes for t in self.program.outputs) <= REUSED_BYTES
+        return self.recorded is None or sum(t.nbytes for t in self.program.outputs) <= REUSED_BYTES
 
     def _array(self, k: int) -> str:
         """The name of the array of result k, where it comes as one."""
@@ -352,7 +330,7 @@ class _Writer(CallSource):
 
     def write_states(self) -> None:
         """Lines that give inputs their new values."""
-        overwritten = self.recorded.program.overwritten if self.recorded else ()
+        overwritten = self.recorded.overwritten if self.recorded else ()
         if overwritten:
             self.lines.append("old = arrays.copy()")
             self.lines += [f"old[{k}] = arrays[{k}].copy()" for k in overwritten]
@@ -364,9 +342,8 @@ class _Writer(CallSource):
     def node(self) -> None:
         """Lines that make the node of a recorded call, and its results, which are arrays of their own: one that waits in a
         pool would hold the recorded graph."""
-        recorded, forward = self.recorded, self.program
-        assert recorded is not None
-        program = recorded.program
+        program, forward = self.recorded, self.program
+        assert program is not None
         types = [array_type(t.shape, t.dtype.np, self.ctx) for t in forward.outputs[: self.heads]]
         self.names |= {
             "RecordedCall": RecordedCall,
@@ -374,8 +351,6 @@ class _Writer(CallSource):
             "program": program,
             "types": types,
             "made": self.op.kind or NDArray,
-            "template": recorded.template,
-            "reader": recorded.reader,
             "ctx": self.ctx,
         }
         has_scratch = not self.device and (len(forward.outputs) > self.heads or forward.draws)
@@ -391,7 +366,7 @@ class _Writer(CallSource):
             "program": "program",
             "residuals": listed(map(self._data, program.residuals)),
             "template": "template",
-            "addresses": listed(f"x{s}._address or x{s}.address" for _, s, _ in recorded.moving),
+            "addresses": listed(f"x{s}._address or x{s}.address" for s in self.arguments.values()),
             "residual_addresses": listed(map(self._address, program.residuals)),
             "scratch": "scratch" if has_scratch else "None",
             "mark": "reader.mark",
@@ -413,7 +388,3 @@ class _Writer(CallSource):
     def _add(self, lines: list[str]) -> None:
         """Add lines that follow the launch."""
         self.lines += indented(lines) if self._tail else lines
-
-
-def _wanted(info: GradientInfo | None) -> bool:
-    return info is not None and (info.node is not None or info.grad_req != "null")

@@ -14,7 +14,7 @@ from ..backends.device_errors import HostMemoryError, call_with_retry
 from ..backends.devices import Device, HostDevice, device_of
 from ..backends.write_tracking import assign
 from ..base import MXNetError, OperandError, ParameterError
-from ..compiler.ir.graph import RANDOM_STATE, Graph, Provenance
+from ..compiler.ir.graph import Graph, Provenance
 from ..compiler.ir.types import TensorType
 from ..compiler.primitives import builder
 from ..context import Context, given_or_current
@@ -54,7 +54,7 @@ def operator_graph(op: Operator, values: Values, types: Sequence[TensorType], tr
     if entry is None:
         since = observation.since
         graph = _lowered(op, values, types, training)
-        entry = graph, bool(graph.inputs) and graph.inputs[-1].params["name"] == RANDOM_STATE
+        entry = graph, graph.draws
         keep(_graphs, key, entry, since, _LIMIT)
     return entry
 
@@ -280,12 +280,12 @@ def _new_function(
     """The graph of an operator for attributes and types that are met for the first time; ``key``: of ``_functions``."""
     since, types = observation.since, [x._type.tensor for x in inputs]
     with _named(op, values, inputs):
-        graph, draws = operator_graph(op, values, types, training)
+        graph, _ = operator_graph(op, values, types, training)
 
     def lower(types: Sequence[TensorType]) -> Graph:
         return _lowered(op, values, types, training)
 
-    function = DifferentiableGraph(graph, draws, SizedGraph(types, lower, (*key[:4], active())))
+    function = DifferentiableGraph(graph, SizedGraph(types, lower, (*key[:4], active())))
     keep(_functions, key, function, since, _LIMIT)
     return function
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..compiler.ir.graph import RANDOM_STATE, Graph, Provenance, to_scalar
+from ..compiler.ir.graph import Graph, Provenance, to_scalar
 from ..compiler.ir.types import TensorType
 from ..compiler.primitives import builder
 from ..core.dtypes import DType
@@ -57,13 +57,12 @@ def dynamic_key(op: Operator, values: Values) -> tuple[Any, ...]:
 def dynamic_call(op: Operator, values: Values, types: Sequence[TensorType], training: bool) -> DynamicCall:
     """Lower an operator whose record says that attributes vary."""
     graph, slots, numbers = _lowered(op, values, types, training)
-    draws = graph.inputs[-1].params["name"] == RANDOM_STATE
 
     def lower(types: Sequence[TensorType]) -> Graph:
         return _lowered(op, values, types, training)[0]
 
     key = op, "dynamic", dynamic_key(op, values), training, is_np_shape(), active()
-    function = DifferentiableGraph(graph, draws, SizedGraph(types, lower, key))
+    function = DifferentiableGraph(graph, SizedGraph(types, lower, key))
     return DynamicCall(function, tuple(zip(slots, numbers, strict=True)))
 
 
@@ -79,6 +78,5 @@ def _lowered(
     lengths = {n: len(v) for n, v in attributes.items() if isinstance(v, tuple)}
     inputs = cast_inputs(b, op, values, nodes)
     graph = b.finish(op.build(b, late.values(op, 0, attributes, lengths), inputs), op.name.strip("_"))
-    draws = graph.inputs[-1].params["name"] == RANDOM_STATE
-    numbers = [n.dtype for n in graph.inputs[len(nodes) : len(graph.inputs) - draws]]
+    numbers = [n.dtype for n in graph.inputs[len(nodes) : len(graph.inputs) - graph.draws]]
     return graph, late.slots, numbers

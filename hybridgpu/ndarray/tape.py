@@ -161,8 +161,8 @@ class DifferentiableGraph:
 
     __slots__ = ("_derivatives", "_runs", "backward_calls", "backward_plans", "draws", "graph", "sized")
 
-    def __init__(self, graph: Graph, draws: bool, sized: SizedGraph | None = None) -> None:
-        self.graph, self.draws, self.sized = graph, draws, sized
+    def __init__(self, graph: Graph, sized: SizedGraph | None = None) -> None:
+        self.graph, self.draws, self.sized = graph, graph.draws, sized
         self._runs: dict[Device, Callable[..., list[Any]]] = {}
         self._derivatives: dict[Any, tuple[DifferentiableGraph, tuple[int, ...], tuple[int | None, ...]]] = {}
         self.backward_calls: dict[Any, int] = {}
@@ -211,7 +211,7 @@ class DifferentiableGraph:
 
                 sized = SizedGraph(of.types, lower, (of.key, *key))
             entry = self._derivatives[key] = (
-                DifferentiableGraph(gradient.graph, gradient.uses_rng, sized),
+                DifferentiableGraph(gradient.graph, sized),
                 gradient.input_positions,
                 gradient.output_positions,
             )

@@ -13,7 +13,7 @@ from typing import Any
 
 from ..base import MXNetError
 from ..compiler.ir import Builder, Node
-from ..compiler.ir.graph import RANDOM_STATE, Graph
+from ..compiler.ir.graph import Graph
 from ..compiler.ir.types import TensorType, joint_type, tensor_type
 from ..compiler.primitives.loop import inline, loop
 from ..core.dtypes import bool_, u32
@@ -40,8 +40,7 @@ def recorded_body(
     ]
     results = list(step(s, *groups))
     graph = s.finish(results, "body")
-    draws = any(n.params["name"] == RANDOM_STATE for n in graph.inputs)
-    if not draws:
+    if not graph.draws:
         return graph, False
     again = b.nested()
     groups = [

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 
 from ..backends.devices import device_of
-from ..compiler.ir.graph import RANDOM_STATE, Graph
+from ..compiler.ir.graph import Graph
 from ..compiler.ir.types import TensorType
 from ..compiler.primitives import builder
 from ..context import Context
@@ -86,8 +86,7 @@ class NodeInterpreter:
 
         types = [x._type.tensor for x in inputs]
         graph = lower(types)
-        draws = any(n.params["name"] == RANDOM_STATE for n in graph.inputs)
-        function = DifferentiableGraph(graph, draws, SizedGraph(types, lower, str(graph)))
+        function = DifferentiableGraph(graph, SizedGraph(types, lower, str(graph)))
         device = device_of(self._ctx)
         seed = device.from_host(next_state(self._ctx)) if function.draws else None
         arrays = [x._data for x in inputs]

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..backends.devices import Device, device_of
-from ..compiler.ir.graph import RANDOM_STATE
 from ..compiler.ir.types import TensorType
 from ..ndarray.backward_pass import accumulate
 from ..ndarray.ndarray import NDArray, wrap
@@ -37,8 +36,7 @@ class OperatorFunctions:
         self._heads: list[Entry] = list(symbol._heads)
         self._variables = [n for n in topological(symbol._heads) if n.op is None]
         self._operators = [
-            (node, DifferentiableGraph(graph, any(n.params["name"] == RANDOM_STATE for n in graph.inputs)))
-            for node, graph in lower_operators(symbol, types, training)
+            (node, DifferentiableGraph(graph)) for node, graph in lower_operators(symbol, types, training)
         ]
 
     def gradients(

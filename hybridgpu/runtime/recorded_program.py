@@ -69,7 +69,7 @@ class RecordedProgram:
         backward_writes: the inputs that take new values when the backward pass runs, in order of the results.
         forward_writes: the same for the call itself; these results follow those of backward_writes.
         residuals: positions of the values kept for the backward pass among the results of the forward program.
-        input_map, output_map, draws: see Derivative; residuals stand between inputs and cotangents.
+        input_map, output_map: see Derivative; residuals stand between inputs and cotangents.
         overwritten: the inputs that the heads read and the call itself writes, operators' states excepted: the backward pass
             takes their old values.
     """

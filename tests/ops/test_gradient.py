@@ -63,7 +63,7 @@ def function_of(op: Operator, values: Any, inputs: list[np.ndarray]) -> Differen
     stopped = any(n.prim.name == "stop_gradient" for n in graph.nodes)
     if draws or stopped or rules & INEXACT_RULES or any(o.dtype is not f64 for o in graph.outputs):
         return None
-    return DifferentiableGraph(graph, False)
+    return DifferentiableGraph(graph)
 
 
 def along(run: Any, inputs: list[np.ndarray], directions: dict[int, np.ndarray]) -> float:
@@ -186,6 +186,6 @@ def test_inputs_without_gradient(op: Operator) -> None:
             operator_graph(op, values, [tensor_type(s, i32) for s in shapes], True)
             continue
         given = tuple(k < op.num_visible(values) for k in range(len(graph.outputs)))
-        _, _, gives = DifferentiableGraph(graph, False).derivative(given, (True,) * len(shapes))
+        _, _, gives = DifferentiableGraph(graph).derivative(given, (True,) * len(shapes))
         having = op.inputs_with_gradient(values, len(shapes))
         assert [k for k, g in enumerate(gives) if g is not None and k not in having] == []

@@ -189,6 +189,11 @@ class Graph:
     def __repr__(self) -> str:
         return f"<graph {self.name} of {len(self.nodes)} nodes>"
 
+    @property
+    def draws(self) -> bool:
+        """Whether it takes the state of the random generator."""
+        return any(n.params["name"] == RANDOM_STATE for n in self.inputs)
+
     def equals(self, other: Graph) -> bool:
         """Whether ``other`` has the same nodes in the same order, provenance aside."""
         if len(self.nodes) != len(other.nodes):

@@ -30,17 +30,15 @@ class Derivative:
     """The backward graph of a forward graph.
 
     Attributes:
-        graph: its inputs are those of ``input_positions`` in order, then the random state if ``uses_rng``.
+        graph: its inputs are those of ``input_positions`` in order, then the random state of the forward call if it needs that.
         input_positions: positions in the list of all forward inputs (without the state), all kept values and all
             cotangents, one after the other.
         output_positions: for each wanted input its position among the results, None where the derivative is zero.
-        uses_rng: whether it needs the random state of the forward call.
     """
 
     graph: Graph
     input_positions: tuple[int, ...]
     output_positions: tuple[int | None, ...]
-    uses_rng: bool
 
 
 def differentiate(
@@ -107,7 +105,7 @@ def _differentiate(
     used_state = [value[s] for s in states if value[s] in needed]
     backward = Graph(f"{graph.name}_backward", (*inputs, *used_state), tuple(results))
     changed = _bits_changed([n for n in kept if n not in again], value, backward, exact)
-    return Derivative(backward, takes, tuple(gives), bool(used_state)), changed
+    return Derivative(backward, takes, tuple(gives)), changed
 
 
 def _bits_changed(kept: Sequence[Node], value: dict[Node, Node], backward: Graph, exact: bool) -> list[Node]:

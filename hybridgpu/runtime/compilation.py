@@ -348,7 +348,10 @@ class Compilation:
             self._left.close()
             self._names.rename_error(e)
             raise
-        self.outputs = _outputs(self._program) if self._program is not None else self._result().outputs
+        if self._program is not None:
+            self.outputs = _outputs(self._program)
+        elif self._compiled is not None:
+            self.outputs = self._compiled.outputs
         self._seconds = time.perf_counter() - start
         return self
 
@@ -431,13 +434,23 @@ class Compilation:
         return executable
 
     def _interpreted(self, why: str) -> Compiled:
-        return _reference(
-            self._lower(Dumper(self._name, self._names), None), self._types, self._device, why, self._constant
-        )
+        """The graph run by NumPy, which is said once, with the reason (if there is one)."""
+        global _warned
+        graph = self._lower(Dumper(self._name, self._names), None)
+        if disabled := disabled_passes():  # of which a compiler would have looked at the names
+            from ..compiler.pipeline import check_disabled
 
-    def _result(self) -> Compiled:
-        assert self._compiled is not None
-        return self._compiled
+            check_disabled(disabled)
+        if why and not _warned:
+            _warned = True
+            warnings.warn(
+                f"hybridgpu: NumPy runs hybridized graphs operator by operator: {why}",
+                RuntimeWarning,
+                stacklevel=user_frame(),
+            )
+        executable = _interpreter(graph, self._types, self._device, self._constant)
+        executable.reason = why or "HYBRIDGPU_CXX=none asks for it"
+        return executable
 
 
 def _loaded(program: Program, loaded: Any, device: Device, arguments: int) -> Compiled:
@@ -477,27 +490,6 @@ def _no_compiler() -> str:
         "Install g++ or clang++, or `pip install ziglang`, for compiled kernels; "
         "if one is there, see whether it can write to the temporary folder."
     )
-
-
-def _reference(
-    graph: Graph, types: Sequence[TensorType], device: Device, why: str, constant: frozenset[int]
-) -> Compiled:
-    """The graph run by NumPy, which is said once, with the reason (if there is one)."""
-    global _warned
-    if disabled := disabled_passes():  # of which a compiler would have looked at the names
-        from ..compiler.pipeline import check_disabled
-
-        check_disabled(disabled)
-    if why and not _warned:
-        _warned = True
-        warnings.warn(
-            f"hybridgpu: NumPy runs hybridized graphs operator by operator: {why}",
-            RuntimeWarning,
-            stacklevel=user_frame(),
-        )
-    executable = _interpreter(graph, types, device, constant)
-    executable.reason = why or "HYBRIDGPU_CXX=none asks for it"
-    return executable
 
 
 def _interpreter(

@@ -50,11 +50,6 @@ class FoldedParameters:
         self._reference = weakref.ref(self)
         weakref.finalize(self, unwatch, self._reference, self._owners).atexit = False
 
-    @property
-    def nbytes(self) -> int:
-        """Memory that the values take."""
-        return sum(v.nbytes for v in self._values)
-
     def invalidate(self) -> None:
         """See :class:`~hybridgpu.backends.write_tracking.Watcher`."""
         self._outdated = True

@@ -16,9 +16,9 @@ from ..ndarray.apply import apply, zeros_like
 from ..ndarray.backward_pass import backward
 from ..ndarray.ndarray import NDArray, wrap
 from ..ndarray.tape import DifferentiableGraph, FunctionCall, SizedGraph
-from ..symbol.inference import Inference
+from ..symbol.lowering import completed_shapes
 from ..symbol.node import Entry, SymbolNode, topological
-from ..symbol.subgraph import incomplete, lower_node
+from ..symbol.subgraph import lower_node
 from ..symbol.symbol import Symbol
 from .graph_breaks import is_graph_break
 
@@ -42,14 +42,8 @@ class NodeInterpreter:
         self.values: dict[Entry, NDArray] = {}
         self._calls: list[tuple[SymbolNode, list[NDArray], list[NDArray]]] = []
         order = topological(symbol._heads)
-        self._open: dict[int, tuple[int, ...]] = {}
-        if any(incomplete(n) is not None for n in order):
-            types = {n: x._type.tensor for n, x in arrays.items()}
-            inference = Inference(
-                symbol, {n: t.shape for n, t in types.items()}, {n: t.dtype for n, t in types.items()}, training
-            )
-            inference.run()
-            self._open = inference.completed()
+        types = {n: x._type.tensor for n, x in arrays.items()}
+        self._open = completed_shapes(symbol, order, types, training)
         before = position(ctx)
         try:
             with autograd_state.record() if training else autograd_state.pause():

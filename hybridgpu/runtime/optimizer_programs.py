@@ -211,12 +211,13 @@ class Update:
     def __init__(self, program: UpdateProgram, arrays: Sequence[NDArray]) -> None:
         self.program = program
         executable = program.executable
-        self.device, loaded = executable.device, executable.loaded
+        self.device = executable.device
         self._arrays = [a._data for a in arrays]
         self._updated = [self._arrays[k] for k in program.updated]
         self._targets = [self._arrays[k] for k in program.rest]
         count = len(program.slots)
-        dtype = executable.program.inputs[-1][1] if count and executable.program else "f32"
+        assert executable.program is not None
+        dtype = executable.program.inputs[-1][1] if count else "f32"
         self._places = [(s.call, s.attribute, s.entry) for s in program.slots]
         #: positions whose number is more than the attribute, rounded to float
         double = dtype == f64.short
@@ -224,14 +225,14 @@ class Update:
         self._host = aligned_bytes(max(1, count) * _STRIDE).view(np.float64 if double else np.float32)
         self._host = self._host.reshape(max(1, count), -1)
         self._numbers = self._host[:count, 0]
-        on_device = executable.program is not None and executable.program.target == "cuda"
+        on_device = executable.program.target == "cuda"
         self._block = self._host
         if on_device:
             with self.device.current():
                 self._block = self.device.from_host(self._host)
         start = self.device.address(self._block)
         addresses = [self.device.address(a) for a in self._arrays] + [start + _STRIDE * k for k in range(count)]
-        self._run = self._on_device(addresses) if on_device else self._on_host(loaded, addresses)
+        self._run = self._runner(on_device, tuple(addresses))
 
     def __call__(self, numbers: Sequence[Mapping[str, Any]]) -> None:
         """Make one step.
@@ -268,32 +269,21 @@ class Update:
             return f"Invalid Parameter format for {name} expect float but value='{value}'\nGive a Python number."
         return f"a number of a step is none of {self._numbers.dtype}: {list(values)}"
 
-    def _on_host(self, loaded: Any, addresses: list[int]) -> Any:
-        bound = loaded.bind(addresses)
-        call = bound.call
-        executable, targets = self.program.executable, self._targets
-        scalars = [self._host[k, :1].reshape(()) for k in range(len(self.program.slots))]
-
-        def run() -> None:
-            results = [empty(np, t.shape, t.dtype.np) for t in executable.outputs]
-            if call is None:
-                bound([*self._arrays, *scalars], results)
-            else:
-                call([self.device.address(r) for r in results])
-            for target, value in zip(targets, results, strict=True):
-                assign(target, value)
-
-        return run
-
-    def _on_device(self, addresses: list[int]) -> Any:
+    def _runner(self, on_device: bool, addresses: tuple[int, ...]) -> Any:
         executable, device, targets = self.program.executable, self.device, self._targets
-        bound = executable.loaded.bind(tuple(addresses))
+        bound = executable.loaded.bind(addresses)
+        call = None if on_device else bound.call
         scalars = [self._block[k, :1].reshape(()) for k in range(len(self.program.slots))]
 
         def run() -> None:
-            self._block[...] = device.from_host(self._host)
             results = [empty(device.xp, t.shape, t.dtype.np) for t in executable.outputs]
-            bound.lane().run(tuple(map(device.address, results)), [*self._arrays, *scalars], results)
+            if on_device:
+                self._block[...] = device.from_host(self._host)
+                bound.lane().run(tuple(map(device.address, results)), [*self._arrays, *scalars], results)
+            elif call is None:
+                bound([*self._arrays, *scalars], results)
+            else:
+                call([device.address(r) for r in results])
             for target, value in zip(targets, results, strict=True):
                 assign(target, value)
 

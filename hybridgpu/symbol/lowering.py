@@ -23,6 +23,7 @@ __all__ = [
     "Mutation",
     "Structure",
     "backward_mutations",
+    "completed_shapes",
     "depends_on_np_shape",
     "lower_operators",
     "lower_symbol",
@@ -148,7 +149,7 @@ def lower_operators(
     Together they compute what :func:`lower_symbol`'s graph computes.
     """
     order = topological(symbol._heads)
-    shapes = _completed_shapes(symbol, order, types, training)
+    shapes = completed_shapes(symbol, order, types, training)
     entry_types = {id(n): [types[n.name]] for n in order if n.op is None}
     streams = 0
     for node in order:
@@ -175,11 +176,11 @@ def _lowered(
         if node.op is None:
             label = input_placeholder(number[id(node)]) if shared else node.name
             results[id(node)] = (b.input(types[node.name], label),)
-    lower_nodes(b, order, results, _completed_shapes(symbol, order, types, training), labels)
+    lower_nodes(b, order, results, completed_shapes(symbol, order, types, training), labels)
     return b, results
 
 
-def _completed_shapes(
+def completed_shapes(
     symbol: Symbol, order: Sequence[SymbolNode], types: Mapping[str, TensorType], training: bool
 ) -> dict[int, tuple[int, ...]]:
     """Shapes of the nodes that leave extents open, by identity."""

@@ -28,21 +28,15 @@ class Bound:
 
     Attributes:
         whole: whether the program is one foreign call: if there are library calls between the kernels, which take
-            arrays, there is neither ``call`` nor ``direct`` nor lines.
-        direct: runs the program; takes the addresses of the other inputs and of the outputs. No frame of Python is
-            around it; None if the program needs an arena, too.
+            arrays, there is neither ``call`` nor lines.
     """
 
     def __init__(self, program: CpuProgram, addresses: Sequence[int]) -> None:
         self._program = program
         self._pointers = program.pointers(addresses)
         self._last = program.table, self._pointers.buffer_info()[0]
-        entry = program.single
-        self.whole = entry is not None
+        self.whole = program.single is not None
         self._arena = program.program.arena_bytes > 0
-        self.plain_call: Callable[..., None] | None = None
-        if entry is not None and not self._arena:
-            self.plain_call = partial(entry, 0, *self._last)
 
     @property
     def names(self) -> dict[str, Any]:
@@ -80,7 +74,7 @@ class Bound:
 
     @contextmanager
     def held(self) -> Iterator[Callable[..., None]]:
-        """A call like ``direct``, with an arena that is held meanwhile: for many calls from one thread."""
+        """A function of the addresses one by one, with an arena that is held meanwhile: for many calls from one thread."""
         entry = self._program.single
         assert entry is not None
         arena = self._program.arena()

@@ -335,10 +335,9 @@ def graphs(
         yield name, lower_symbol(out, types, False)
         return
     training = RecordedProgram(out, [types[n] for n in inputs], True, tuple(n in out.list_arguments() for n in inputs))
-    derivative: list[Any] = []
-    training._follow(training._plan(derivative))
-    yield f"{name} forward", training._forward_graph(derivative)
-    yield f"{name} backward", derivative[0].graph
+    training._follow(training._plan())
+    yield f"{name} forward", training._forward_graph()
+    yield f"{name} backward", training.derivative().graph
 
 
 _BLOCKS: dict[str, tuple[tuple[int, ...], Any]] = {

@@ -56,10 +56,9 @@ def trained(name: str, target: Target, batch: int) -> Iterator[tuple[str, Progra
     states = set(symbol.list_auxiliary_states())
     wanted = tuple(n != "data" and n not in states for n in names)
     training = RecordedProgram(symbol, [types[n] for n in names], True, wanted)
-    derivative: list = []
-    training._follow(training._plan(derivative))
-    yield "forward", compile_graph(training._forward_graph(derivative), target)
-    yield "backward", compile_graph(derivative[0].graph, target)
+    training._follow(training._plan())
+    yield "forward", compile_graph(training._forward_graph(), target)
+    yield "backward", compile_graph(training.derivative().graph, target)
 
 
 def unshared(program: Program) -> int:

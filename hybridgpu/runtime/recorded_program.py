@@ -91,6 +91,7 @@ class RecordedProgram:
         self.forward_writes = [StateWrite(m.position, m.keep) for m in mutations(symbol, training, recorded=True)]
         self.heads = len(symbol._heads)
         self._graph: Graph | None = None
+        self._derivative: Derivative | None = None
         self._operators: OperatorFunctions | None = None
         self._residual_nodes: Sequence[Node] = ()
         self.forward: Compiled
@@ -120,7 +121,8 @@ class RecordedProgram:
         """The same programs as those of another graph of this structure."""
         other = copy.copy(self)
         other.symbol = symbol
-        other._graph, other._operators, other._residual_nodes, other._changed = None, None, (), ()
+        other._graph = other._derivative = other._operators = None
+        other._residual_nodes = other._changed = ()
         other.forward = self.forward.named(names)
         other.backward = None if self.backward is None else self.backward.named(names)
         return other
@@ -147,13 +149,12 @@ class RecordedProgram:
 
     def interpret(self, device: Device, names: NameTable, reason: str, compiled_at: int | None = None) -> None:
         """Compile nothing: operators run one by one; ``compiled_at``: as for ``compilation.interpret``."""
-        derivative: list[Derivative] = []
-        self._follow(self._plan(derivative))
-        graph = self._forward_graph(derivative)
+        self._follow(self._plan())
+        graph = self._forward_graph()
         self.forward = interpret(graph, self.types, device, names.graph, reason, names, compiled_at)
         if any(g is not None for g in self.output_map):
             types, name = self._backward_types(self.forward.outputs), f"{names.graph}_backward"
-            self.backward = interpret(derivative[0].graph, types, device, name, reason, names, compiled_at)
+            self.backward = interpret(self.derivative().graph, types, device, name, reason, names, compiled_at)
 
     def make(
         self,
@@ -163,9 +164,9 @@ class RecordedProgram:
         reason: str,
         identity: str,
         numeric: str,
-        target: Target | None = None,
-        scope: Scope | None = None,
-        given: tuple[dict[str, Any], Program, Program | None] | None = None,
+        target: Target | None,
+        scope: Scope | None,
+        given: tuple[dict[str, Any], Program, Program | None] | None,
     ) -> tuple[dict[str, Any], Program, Program | None] | None:
         """Compile both programs, or find them in the store; ``identity``, ``names``: as for ``Compilation``.
 
@@ -179,28 +180,25 @@ class RecordedProgram:
         self._scope = scope
         self._exact = numeric == "strict"
         backend = device.backend()
-        target = target or target_of(device)
         self._target = target and target.with_numeric(numeric)
-        derivative: list[Derivative] = []
         plan, forward_program, backward_program = given or (None, None, None)
         if given is None and backend:
             plan = default_store().get_json("training", store_key(identity))
         if not isinstance(plan, dict) or set(plan) != {"residuals", "input_map", "output_map", "overwritten"}:
-            plan = self._plan(derivative)
+            plan = self._plan()
             if backend:
                 default_store().put_json("training", store_key(identity), plan)
         self._follow(plan)
 
         def forward(dumper: Dumper, scope: Scope | None) -> Graph:
-            self._in_scope(scope, derivative)
+            self._in_scope(scope)
             if dumper.folder is not None:
                 dumper.write("00_symbol.json", self.symbol.tojson())
-            return self._forward_graph(derivative)
+            return self._forward_graph()
 
         def backward(dumper: Dumper, scope: Scope | None) -> Graph:
-            self._in_scope(scope, derivative)
-            self._derive(derivative)
-            graph = derivative[0].graph
+            self._in_scope(scope)
+            graph = self.derivative().graph
             return Graph(f"{GRAPH}_backward", graph.inputs, graph.outputs)
 
         name, own = names.graph, f"{identity} forward"
@@ -244,11 +242,10 @@ class RecordedProgram:
             return None
         return plan, first.planned, second.planned
 
-    def _in_scope(self, scope: Scope | None, derivative: list[Derivative]) -> None:
+    def _in_scope(self, scope: Scope | None) -> None:
         """Forget graphs with dimensions before plain ones are asked for."""
         if scope is not self._scope:
-            self._scope, self._graph = scope, None
-            derivative.clear()
+            self._scope, self._graph, self._derivative = scope, None, None
 
     def _follow(self, plan: dict[str, Any]) -> None:
         self.residuals, self.input_map, self.output_map = (
@@ -258,9 +255,9 @@ class RecordedProgram:
         )
         self.overwritten = tuple(plan["overwritten"])
 
-    def _forward_graph(self, derivative: list[Derivative]) -> Graph:
+    def _forward_graph(self) -> Graph:
         graph = self.graph()
-        self._derive(derivative)
+        self.derivative()
         extra = [n for n in self._residual_nodes if n not in graph.outputs]
         return Graph(GRAPH, graph.inputs, (*graph.outputs, *extra))
 
@@ -268,8 +265,9 @@ class RecordedProgram:
         arguments = [*self.types, *(outputs[k] for k in self.residuals), *outputs[: self.heads]]
         return [arguments[k] for k in self.input_map]
 
-    def _derive(self, derivative: list[Derivative]) -> None:
-        if not derivative:
+    def derivative(self) -> Derivative:
+        """The backward graph, and what is kept for it."""
+        if self._derivative is None:
             graph = self.graph()
             flags = tuple(k < self.heads for k in range(len(graph.outputs)))
             by_library = None
@@ -278,11 +276,11 @@ class RecordedProgram:
 
                 by_library = library_computes(self._target)
             self._residual_nodes = residuals(graph, flags, self.wanted, self._exact, by_library)
-            derivative.append(differentiate(graph, self._residual_nodes, flags, self.wanted, self._exact))
+            self._derivative = differentiate(graph, self._residual_nodes, flags, self.wanted, self._exact)
+        return self._derivative
 
-    def _plan(self, derivative: list[Derivative]) -> dict[str, Any]:
-        self._derive(derivative)
-        graph = self.graph()
+    def _plan(self) -> dict[str, Any]:
+        derivative, graph = self.derivative(), self.graph()
         positions, extra = [], len(graph.outputs)
         for node in self._residual_nodes:
             if node in graph.outputs:
@@ -292,9 +290,9 @@ class RecordedProgram:
                 extra += 1
         return {
             "residuals": positions,
-            "input_map": list(derivative[0].input_positions),
-            "output_map": list(derivative[0].output_positions),
-            "overwritten": self._overwritten(graph) if derivative[0].graph.outputs else [],
+            "input_map": list(derivative.input_positions),
+            "output_map": list(derivative.output_positions),
+            "overwritten": self._overwritten(graph) if derivative.graph.outputs else [],
         }
 
     def _overwritten(self, graph: Graph) -> list[int]:

@@ -145,9 +145,9 @@ class Planned:
         with symbolic_dims() as scope:
             for k, b in changed:  # numbers them
                 symbolic_type(types[k], b, scope)
-            recorded._scope, derivative = scope, []
-            recorded._follow(recorded._plan(derivative))
-            graphs = recorded._forward_graph(derivative), derivative[0].graph
+            recorded._scope = scope
+            recorded._follow(recorded._plan())
+            graphs = recorded._forward_graph(), recorded.derivative().graph
             programs = [compile_graph(g, self.target) for g in graphs if g.outputs]
         template = Template(scope, programs)
         extents, at_first = ([n[k] for n in scope.dimensions] for k in (0, 1))

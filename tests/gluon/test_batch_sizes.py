@@ -175,13 +175,12 @@ def step(name: str, make, known: dict[str, tuple[int, ...]], target, loss=None) 
     learned = set(loss.list_arguments()) - set(known)
     inputs = loss.list_inputs()
     training = RecordedProgram(loss, [types[n] for n in inputs], True, tuple(n in learned for n in inputs))
-    derivative: list = []
-    training._follow(training._plan(derivative))
+    training._follow(training._plan())
     fixed = frozenset(k for k, n in enumerate(inputs) if n not in known)  # where parameters lie
     programs = (
-        compile_graph(training._forward_graph(derivative), target, fixed),
+        compile_graph(training._forward_graph(), target, fixed),
         compile_graph(
-            derivative[0].graph, target, frozenset(i for i, k in enumerate(training.input_map) if k in fixed)
+            training.derivative().graph, target, frozenset(i for i, k in enumerate(training.input_map) if k in fixed)
         ),
     )
     return {k.text.replace(k.name, "") for p in programs for k in p.kernels}

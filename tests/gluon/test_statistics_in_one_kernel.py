@@ -28,9 +28,8 @@ def graphs(shape: tuple[int, ...]):
     inputs = symbol.list_inputs()
     learned = set(symbol.list_arguments())
     training = RecordedProgram(symbol, [types[n] for n in inputs], True, tuple(n in learned for n in inputs))
-    derivative: list = []
-    training._follow(training._plan(derivative))
-    return training._forward_graph(derivative), derivative[0].graph
+    training._follow(training._plan())
+    return training._forward_graph(), training.derivative().graph
 
 
 @pytest.mark.parametrize("target", [CPU, CUDA], ids=lambda t: t.name)

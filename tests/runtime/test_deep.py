@@ -80,9 +80,8 @@ def test_programs_of_a_training_step(traced):
     shapes = dict(zip(traced.list_arguments(), traced.infer_shape(data=(2, 4))[0]))
     types = [nd.zeros(shapes[n])._type.tensor for n in names]
     training = RecordedProgram(traced, types, True, (True,) * len(names))
-    derivative = []
-    training._follow(training._plan(derivative))
-    for graph in (training._forward_graph(derivative), derivative[0].graph):
+    training._follow(training._plan())
+    for graph in (training._forward_graph(), training.derivative().graph):
         assert len(graph.nodes) > LAYERS
         for target in (CPU, CUDA):
             program = compile_graph(graph, target)

@@ -42,15 +42,16 @@ def _states(row_pass: Pass) -> list[str]:
     ]
 
 
-def _chunked(row_pass: Pass, head: str, stop: str, inner: Line) -> Block:
-    """``inner`` in chunks of the elements: sums of a chunk have states of their own."""
+def _chunked(row_pass: Pass, extent: str, part: int, inner: Line) -> Block:
+    """``inner`` in chunks of ``part`` elements: sums of a chunk have states of their own."""
+    stop = f"{extent} - part < {part} ? {extent} : part + {part}"
     starts = [
         line
         for a in row_pass.partial_sums
         for line in (f"{row_pass.lanes[a.name][0]} part_{a.name};", f"part_{a.name}.start(0);")
     ]
     merges = [f"{a.name}.merge(part_{a.name});" for a in row_pass.partial_sums]
-    return Block([head], [f"const Index stop = {stop};", *starts, inner, *merges])
+    return Block([for_head("part", "0", extent, str(part))], [f"const Index stop = {stop};", *starts, inner, *merges])
 
 
 def _reads(values: Names, array: str, at: str) -> list[str]:
@@ -72,10 +73,10 @@ class ReductionLoops:
         rows: the loops over rows, as (variable, extent).
         reduced: the loops over what is reduced, but the outermost (columns form) or the innermost one.
         width: elements of a row that arrays have room for.
-        tile, tile_begin, tile_end: the variable that lanes count along, and what it runs between.
+        tile: the variable that lanes count along.
         tile_size, count: lanes, and C text of how many of them are used.
         part: elements of which states are put together before they are added to others; 0: of all.
-        totals: (reduction over all rows, type of its states).
+        totals_lanes: states of a reduction over all rows.
     """
 
     plan: PassPlan
@@ -83,17 +84,21 @@ class ReductionLoops:
     reduced: list[tuple[str, str]]
     width: int
     tile: str
-    tile_begin: str
-    tile_end: str
     tile_size: int
     count: str
     part: int
-    totals: list[tuple[Accumulator, str]]
+    totals_lanes: int
 
     @property
     def row_passes(self) -> list[Pass]:
         """The passes over a row; the plan's last one follows them."""
         return self.plan.passes[:-1]
+
+    @property
+    def totals(self) -> list[tuple[Accumulator, str]]:
+        """The reductions over all rows, and the type of their states."""
+        lanes = self.totals_lanes
+        return [(t, f"hg::Lanes<hg::{t.combine}<{t.type}>, {t.type}, {lanes}>") for t in self.plan.full_reductions]
 
     def row_heads(self) -> list[str]:
         """Heads of the loops over rows; the outermost one runs over what the call is about."""
@@ -120,13 +125,8 @@ class ReductionLoops:
     def most_chunks(self) -> int:
         """Chunks that there is room for the states of; 0: there are none."""
         sums = len(self.plan.column_sums) * self.width
-        words = sums + sum(self.totals_width for _ in self.totals)
+        words = sums + self.totals_lanes * len(self.totals)
         return max(2, min(_MOST_CHUNKS, _STATES_BYTES // (_WORD * words))) if words else 0
-
-    @property
-    def totals_width(self) -> int:
-        """States of one reduction over all rows."""
-        return self.tile_size
 
     def chunk_states(self, lines: Sequence[Line], nontemporal: Sequence[Line] | None = None) -> ChunkStates | None:
         """The states of chunks of rows, whose body is ``lines``, if there are reductions over all rows."""
@@ -185,27 +185,34 @@ class RowLoops(ReductionLoops):
     Where a later pass waits for what an earlier one has reduced, the processor is busy with the next row meanwhile.
 
     Attributes:
-        extent, tile_stop: C text of the number of elements of a row, and of where a part of them ends.
+        extent: C text of the number of elements of a row.
         masked_vector: lanes of a vector, where how many elements a row has is dynamic; else 0.
         elements: C text of the elements that a state may have taken in, '' if all of them have.
         element: C text of an element's position in a row.
         cache_length: elements of a cache.
         group, group_step: rows that there is room for where they share each pass (0: one after the other), and C
             text of how many are.
-        totals_lanes: states of a reduction over all rows.
         streaming_condition: C text of when results are stored past the caches, '' if never.
     """
 
     extent: str
-    tile_stop: str
     masked_vector: int
     elements: str
     element: str
     cache_length: int
     group: int
     group_step: str
-    totals_lanes: int
     streaming_condition: str
+
+    @property
+    def tile_begin(self) -> str:
+        """C text of where a part of a row begins, or all of it."""
+        return "part" if self.part else "0"
+
+    @property
+    def tile_stop(self) -> str:
+        """C text of where it ends."""
+        return "stop" if self.part else self.extent
 
     def lines(self, streams: bool) -> list[Line]:
         """The body of the function; ``streams``: blocks of results may be stored past the caches."""
@@ -230,10 +237,6 @@ class RowLoops(ReductionLoops):
             heads = [*_loop_heads(self.reduced), "HG_SIMD", for_head(self.tile, "0", self.extent)]
             lines.append(Block(heads, [*results, *self.after()]))
         return [*lines, *self.total_results()]
-
-    @property
-    def totals_width(self) -> int:
-        return self.totals_lanes
 
     def _over_rows(self, streams: bool) -> Block:
         """The loops over rows."""
@@ -313,7 +316,7 @@ class RowLoops(ReductionLoops):
         """One pass over a row, from the states of its reductions to their results."""
         block = self._masked_row(row_pass, streams) if self.masked_vector else self._row(row_pass, streams)
         if self.part:
-            block = _chunked(row_pass, for_head("part", "0", self.extent, str(self.part)), self.tile_end, block)
+            block = _chunked(row_pass, self.extent, self.part, block)
         elements = f", {self.elements}" if self.elements else ""
         at = f"[{self.rows[-1][0]} - from]"
         results = [
@@ -324,10 +327,8 @@ class RowLoops(ReductionLoops):
 
     def _row(self, row_pass: Pass, streams: bool) -> Block:
         """Blocks of a row, of which the last one may be shorter."""
-        end = "stop" if self.part else self.tile_end
-        return Block(
-            [for_head("at", self.tile_begin, end, str(self.tile_size))], self._block(row_pass, self.count, streams)
-        )
+        head = for_head("at", self.tile_begin, self.tile_stop, str(self.tile_size))
+        return Block([head], self._block(row_pass, self.count, streams))
 
     def _masked_row(self, row_pass: Pass, streams: bool) -> Block:
         """Blocks of a row whose length is dynamic, then vectors: of the last one some lanes may have no element."""
@@ -435,12 +436,15 @@ class ColumnLoops(ReductionLoops):
     compute slowly. Where fewer rows are neighbours than lanes, lanes take several elements of each, as they lie in memory.
 
     Attributes:
+        tile_begin, tile_end: what the variable that lanes count along runs between.
         first, first_extent, run: the outermost loop over what is reduced, and how many elements of a row lanes take at once.
         neighbours: rows, where lanes take several elements of each; else 0.
         partial: C text of whether a tile may have lanes without a row; '' if none has.
         tiles: what is turned.
     """
 
+    tile_begin: str
+    tile_end: str
     first: str
     first_extent: str
     run: int
@@ -502,9 +506,7 @@ class ColumnLoops(ReductionLoops):
         begin, end = ("part", "stop") if self.part else ("0", self.first_extent)
         block = Block([for_head(self.first, begin, end, self.run or 1)], self._elements(row_pass))
         if self.part:
-            head = for_head("part", "0", self.first_extent, str(self.part))
-            stop = f"{self.first_extent} - part < {self.part} ? {self.first_extent} : part + {self.part}"
-            block = _chunked(row_pass, head, stop, block)
+            block = _chunked(row_pass, self.first_extent, self.part, block)
         lines.append(block)
         if row_pass.accumulators:
             names = row_pass.accumulators if self.neighbours else []

@@ -101,15 +101,6 @@ def rows_per_group(program: ScalarProgram, length: Var | None = None) -> int:
     return max(count, 1) if length else count if count > 1 else 0
 
 
-def buffer_capacity(program: ScalarProgram, length: Var, near: bool) -> int:
-    """The number of elements there is room for where the ``length`` of rows is dynamic: of some that share a pass."""
-    return (
-        _PRIVATE_BUFFER_BYTES // max(s.dtype.size for s in program.scalars)
-        if near
-        else next_power_of_two(length.extent)
-    )
-
-
 def _row_bytes(program: ScalarProgram) -> int:
     return prod(v.extent for v in program.reduced) * max(s.dtype.size for s in program.scalars)
 
@@ -120,8 +111,8 @@ def rows_fields(
     plan: PassPlan,
     pointers: list[Pointer],
     dynamic: Var | None,
-    length: Var | None = None,
-    private: bool = False,
+    length: Var | None,
+    private: bool,
 ) -> tuple[LoopFields, Choice]:
     """Fields and choice of the form whose lanes share a row.
 
@@ -153,20 +144,19 @@ def rows_fields(
     _add_prefetches(program, rows, plan, dynamic, max(1, count), length)
     extents = _extents(program, plan, dynamic)
     extent = extents[-1]
-    begin, end = "0", extent
-    if part:
-        begin, end = "part", f"{extent} - part < {part} ? {extent} : part + {part}"
     width = prod(v.extent for v in program.reduced)
     room = next_power_of_two(width) if dynamic else width
+    if length:  # of some rows that share a pass
+        near = _PRIVATE_BUFFER_BYTES // max(s.dtype.size for s in program.scalars)
+        cache_length = near if private else next_power_of_two(length.extent)
+    else:
+        cache_length = room if dynamic else width * max(1, group)
     loops = RowLoops(
         plan=plan,
         rows=[(v.name, plan.writer.extent(v) if k else literal_text(v.extent)) for k, v in enumerate(rows)],
         reduced=[(v.name, n) for v, n in zip(outer, extents, strict=False)],
         width=room,
         tile=last.name,
-        tile_begin=begin,
-        tile_end=end,
-        tile_stop="stop" if part else extent,
         tile_size=size,
         masked_vector=_VECTOR if length else 0,
         group=group,
@@ -176,18 +166,13 @@ def rows_fields(
         elements=extent if alone or (length and last.extent < size) else "",
         # (blocks of one length are worth a text of their own: their states stay in registers)
         count=str(size) if last.extent % size == 0 else f"{extent} - at < {size} ? {extent} - at : {size}",
-        cache_length=buffer_capacity(program, length, private)
-        if length
-        else room
-        if dynamic
-        else width * max(1, group),
-        totals=_full_reduction_states(plan, _LANES),
+        cache_length=cache_length,
         totals_lanes=_LANES,
         element=row_major_text(program.reduced),
         streaming_condition=_nontemporal_condition(program, rows, plan, dynamic, length, size),
     )
     streamed = loops.lines(True) if loops.streaming_condition else None
-    fields = _loop_fields(loops, plan, rows, pointers, loops.lines(False), streamed)
+    fields = _loop_fields(loops, rows, pointers, loops.lines(False), streamed)
     choice = Choice(
         {
             "form": "inner",
@@ -200,11 +185,6 @@ def rows_fields(
         }
     )
     return fields, choice
-
-
-def _full_reduction_states(plan: PassPlan, lanes: int) -> list[tuple[Accumulator, str]]:
-    """The reductions over all rows, and the type of so many states of each side by side."""
-    return [(t, f"hg::Lanes<hg::{t.combine}<{t.type}>, {t.type}, {lanes}>") for t in plan.full_reductions]
 
 
 def _group_size(program: ScalarProgram, plan: PassPlan, length: Var | None) -> int:
@@ -313,10 +293,10 @@ def columns_fields(
         else end
         if literal and last.extent < size
         else f"{end} - at < {size} ? {end} - at : {size}",
-        totals=_full_reduction_states(plan, size),
+        totals_lanes=size,
         tiles=tiles or RowTiles(),
     )
-    fields = _loop_fields(loops, plan, rows, pointers, loops.lines())
+    fields = _loop_fields(loops, rows, pointers, loops.lines())
     choice = Choice(
         {
             "form": "columns",
@@ -332,7 +312,6 @@ def columns_fields(
 
 def _loop_fields(
     loops: RowLoops | ColumnLoops,
-    plan: PassPlan,
     rows: list[Var],
     pointers: Sequence[Pointer],
     lines: list[Line],
@@ -342,7 +321,7 @@ def _loop_fields(
     states = loops.chunk_states(lines, streamed)
     if states is None:
         return LoopFields(pointers=pointers, lines=lines, nontemporal=streamed)
-    plan.writer.runtime_args.named(CHUNK_ROWS, rows[0].extent)
+    loops.plan.writer.runtime_args.named(CHUNK_ROWS, rows[0].extent)
     return LoopFields(pointers=pointers, lines=loops.results(), states=states)
 
 

@@ -75,13 +75,11 @@ class Loop:
     """One loop: over ``var`` from ``begin`` to ``end``, by ``step``.
 
     Attributes:
-        buffers: tiles that live in it.
-        body: statements and calls that belong directly into it.
+        body: tiles, statements and calls that belong directly into it.
         copies_in: transposed copies into tiles.
         inner: the loops within; none in an innermost loop, which is vectorised …
         sequential: … unless one iteration may add to what another one wrote.
-        copies_out: transposed copies out of tiles.
-        tail: calls at the end of its body.
+        copies_out: transposed copies out of tiles, or other calls behind them.
         program: what an innermost loop computes, over the last variable of it.
         tile_extent: how many elements of it a tile has, 0 where the loop is in no tile.
         table: whose rows it goes through.
@@ -91,12 +89,10 @@ class Loop:
     begin: str
     end: str
     step: int = 1
-    buffers: list[str] = field(default_factory=list)
     body: Sequence[Statement | str] = field(default_factory=list)
     copies_in: list[str] = field(default_factory=list)
     inner: list[Loop] = field(default_factory=list)
     copies_out: list[str] = field(default_factory=list)
-    tail: list[str] = field(default_factory=list)
     sequential: bool = False
     program: ScalarProgram | None = None
     tile_extent: int = 0
@@ -105,8 +101,7 @@ class Loop:
     def block(self) -> Block:
         """The loop as it is printed."""
         pragma = [] if self.inner or self.sequential else ["HG_SIMD"]
-        before = [*self.buffers, *texts(self.body), *self.copies_in]
-        lines = [*before, *blocks(self.inner), *self.copies_out, *self.tail]
+        lines = [*texts(self.body), *self.copies_in, *blocks(self.inner), *self.copies_out]
         block = Block([*pragma, for_head(self.var, self.begin, self.end, self.step)], lines)
         return Block([], [self.table.declaration, block]) if self.table else block
 
@@ -243,7 +238,7 @@ class _LoopBuilder:
     splits: bool
     prefetch: bool = False
     choice: Choice = Choice()
-    tiles: dict[tuple[str, str], Tiling] = field(default_factory=dict)
+    tiles: set[tuple[str, str]] = field(default_factory=set)  #: (across, along) of the loops that run in tiles
     block_bounds: dict[str, tuple[str, str]] = field(default_factory=dict)  #: of variables walked in blocks
     buffers: int = 0
     columns: int = 0  #: of tables of loops around
@@ -271,7 +266,7 @@ class _LoopBuilder:
                 if tiles:
                     last = [tiles.across, tiles.along]
                     piece.vars = [v for v in piece.vars if v not in last] + last
-                    self.tiles[tiles.across.name, tiles.along.name] = tiles
+                    self.tiles.add((tiles.across.name, tiles.along.name))
                 else:
                     self.tiles.clear()
                 once, nest = self.build_level(piece, 0, done)
@@ -495,6 +490,7 @@ class _LoopBuilder:
 
         outer, inner = block(across, wide), block(along, long)
         outer.inner = [inner]
+        arrays: list[str] = []
 
         def start(offset: Expr, pointer: str) -> str:
             return writer.place(pointer, offset, name)
@@ -508,7 +504,7 @@ class _LoopBuilder:
         def buffer(dtype: DType) -> str:
             buffer_name = f"s{self.buffers}"
             self.buffers += 1
-            inner.buffers.append(aligned_array(dtype.storage, buffer_name, wide * long))
+            arrays.append(aligned_array(dtype.storage, buffer_name, wide * long))
             return buffer_name
 
         writer.name_scalars(program.scalars)
@@ -558,5 +554,6 @@ class _LoopBuilder:
         self.count_statements(once + each)
         row = walk(along, body=each)
         row.program, row.tile_extent = program, long
+        inner.body = [*arrays, *inner.body]
         inner.inner = [walk(across, body=once, inner=[row])]
         return outer

@@ -149,13 +149,11 @@ class _LoopRewriter:
         long = outermost or row >= _LONG_ROW_BYTES or (lines and row % _BLOCK == 0)
         size = max((_BLOCK if long else _LINE) // max(sizes), _LINE // min(sizes))
         body = list(innermost.body[: -len(part.stores)])
-        buffers: list[str] = []
         fetched = _prefetch_calls(part, writer, inner, busy, size)
-        out: list[str] = []
-        for k, store in enumerate(part.stores):
-            buffers.append(aligned_array(store.node.dtype.storage, f"o{k}", size))
-            body.append(Statement("", writer.as_stored(store.value, f"o{k}[j]"), writer.names[store.value]))
-            out.append(store_block(writer, k, store, inner, size))
+        buffers = [aligned_array(s.node.dtype.storage, f"o{k}", size) for k, s in enumerate(part.stores)]
+        out = [store_block(writer, k, s, inner, size) for k, s in enumerate(part.stores)]
+        for k, s in enumerate(part.stores):
+            body.append(Statement("", writer.as_stored(s.value, f"o{k}[j]"), writer.names[s.value]))
         within = Loop("j", "0", str(size), body=[Statement("Index", inner.name, "at + j"), *body])
         begin, end = innermost.begin, innermost.end
         before: list[Statement] = []
@@ -174,7 +172,7 @@ class _LoopRewriter:
             begin = f"line{number}"
         whole = lines and not outermost and inner.extent % size == span % size == 0
         stop = end if whole else f"{end} - {size - 1}"
-        new_loops.append(Loop("at", begin, stop, size, buffers=buffers, body=fetched, inner=[within], tail=out))
+        new_loops.append(Loop("at", begin, stop, size, body=[*buffers, *fetched], inner=[within], copies_out=out))
         if not whole:  # what is left over
             new_loops.append(replace(innermost, begin=f"{end} - ({end} - {begin}) % {size}", end=end))
         self.streamed_points += _points(part)

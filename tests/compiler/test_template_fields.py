@@ -177,10 +177,6 @@ class Checker:
             return
         self.assign(node.target, self.of(node.node, scope), scope)
 
-    def _assignblock(self, node: nodes.AssignBlock, scope: Scope) -> None:
-        self.block(node.body, dict(scope))
-        self.assign(node.target, str, scope)
-
     def _macro(self, node: nodes.Macro, scope: Scope) -> None:
         scope[node.name] = (self._file, node, scope)
 

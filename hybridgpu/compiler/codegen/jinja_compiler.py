@@ -18,7 +18,7 @@ __all__ = ["compile_template", "environment"]
 
 _COMPARED = {"eq": "==", "ne": "!=", "lt": "<", "lteq": "<=", "gt": ">", "gteq": ">=", "in": "in", "notin": "not in"}
 _BINARY = {nodes.Add: "+", nodes.Sub: "-", nodes.Mul: "*", nodes.And: "and", nodes.Or: "or"}
-_FILTERS = {("join", 1): "join", ("length", 0): "len", ("list", 0): "list"}
+_FILTERS = {("join", 1): "join", ("length", 0): "len"}
 _LOOP = "loop"
 
 
@@ -41,7 +41,7 @@ def compile_template(file: Path) -> str:
     tree = environment().parse(file.read_text(encoding="utf-8"), file.name, str(file))
     writer = _Writer(file.name)
     writer.line("def template(given):")
-    writer.function(tree.body, _Scope(None), ())
+    writer.function(tree.body, _Scope(None))
     return "\n".join(writer.lines) + "\n"
 
 
@@ -79,7 +79,7 @@ class _Writer:
 
     # -- statements
 
-    def function(self, body: Sequence[nodes.Node], scope: _Scope, parameters: Sequence[str]) -> None:
+    def function(self, body: Sequence[nodes.Node], scope: _Scope) -> None:
         """The inside of a function that returns what ``body`` writes; that of a template its macros, too."""
         self._depth += 1
         self.line("out = []")
@@ -153,14 +153,6 @@ class _Writer:
         value = self.value(node.node, scope)
         self.line(f"{self.target(node.target, scope)} = {value}")
 
-    def _assignblock(self, node: nodes.AssignBlock, scope: _Scope) -> None:
-        if node.filter is not None:
-            raise self.refuse(node, "a filtered block")
-        function_name = self.fresh("block")
-        self.line(f"def {function_name}():")
-        self.function(node.body, _Scope(scope), ())
-        self.line(f"{self.target(node.target, scope)} = {function_name}()")
-
     def _macro(self, node: nodes.Macro, scope: _Scope) -> None:
         name = self.target(nodes.Name(node.name, "store"), scope)
         self.definition(name, node, scope, caller=True)
@@ -176,7 +168,7 @@ class _Writer:
             inner.names["caller"] = "caller"
             parameters.append("caller=None")
         self.line(f"def {name}({', '.join(parameters)}):")
-        self.function(node.body, inner, ())
+        self.function(node.body, inner)
 
     def _callblock(self, node: nodes.CallBlock, scope: _Scope) -> None:
         caller = self.fresh("caller")

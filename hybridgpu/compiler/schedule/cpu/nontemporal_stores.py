@@ -221,7 +221,7 @@ def streaming_condition(
     writer: CWriter,
     first: Var,
     stores: Sequence[Store],
-    line_aligned: bool = True,
+    line_aligned: bool,
     bytes_each: int | None = None,
     dynamic: bool = False,
 ) -> str:

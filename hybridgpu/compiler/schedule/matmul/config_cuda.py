@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from math import gcd
+from math import gcd, prod
 from typing import Any
 
 from ....core.dataclass import dataclass
@@ -140,15 +140,12 @@ def dot_shape(node: Node) -> DotShape:
     """The figures of the dot ``node``; operands that are no strided views are as they will be copied."""
     m, k = node.inputs[0].shape[-2:]
     n = node.shape[-1]
-    batch = 1
-    for d in node.shape[:-2]:
-        batch *= d
     left, left_unit = _layout(node.inputs[0])
     right, right_unit = _layout(node.inputs[1])
     dynamic = node.ndim == 2 and reduces_outermost(left, right, k) and right[0] != 1
     return DotShape(
         node.dtype,
-        batch,
+        prod(node.shape[:-2]),
         m,
         length_bucket(k) if dynamic else k,
         n,

@@ -253,10 +253,10 @@ def _dynamic_axes(dot: Node, m: Var, n: Var, depth: Var, prologues: Mapping[int,
     """
     axes = {v for v in (m, n, depth) if v.extent in dynamic_lengths(m.extent, n.extent, depth.extent)}
     size = dot.dtype.size
-    if contiguous_along_k(dot) and dot.dtype.short in ("f32", "f64"):
+    along = contiguous_along_k(dot)
+    if along and dot.dtype.short in ("f32", "f64"):
         axes.discard(depth)
     if 1 in prologues:
-        along = contiguous_along_k(dot)
         if not along or not dynamic_panel_columns(depth.extent, size):
             axes.discard(n)
         if (

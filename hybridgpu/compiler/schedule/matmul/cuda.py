@@ -68,6 +68,7 @@ def cuda_kernel(p: Product, target: Target) -> Kernel:
         "depth": depth,
         "statements": statements,
     }
+    extents, launch = _grid(form, batch, m, n)
     fields: CudaMatmulFields
     if form.rows:
         at = (("line", m, f"e / {form.columns}"), ("column", n, f"e % {form.columns}"))
@@ -87,14 +88,12 @@ def cuda_kernel(p: Product, target: Target) -> Kernel:
             right_type=dot.inputs[1].dtype.storage,
         )
     else:
-        axes = [*batch, m, n]
         fields = ElementFields(
             **both,
             arguments=[dot.dtype.compute, *_arguments(form)],
-            coordinates=[s for s in unravel(axes, "e") if s.name in used],
-            per_outer=prod(v.extent for v in axes[1:]),
+            coordinates=[s for s in unravel([*batch, m, n], "e") if s.name in used],
+            per_outer=launch.scale,
         )
-    extents, launch = _grid(form, batch, m, n)
     stageable = None if batch or loaders or dynamic else _stageable_columns(p, form)
     return p.kernel(fields, _choice(form), extents, launch=launch, matmul_config=form, stageable_columns=stageable)
 

@@ -134,7 +134,6 @@ def lay_out_operands(p: Product, row: Var, column: Var, constants: bool) -> None
         if value is not None:  # as the first state of a recurrent cell: one element for all
             constant = writer.runtime_args.constant_array("left", literal(value, p.dot.dtype), p.dot.dtype)
             p.operands.append(Matrix(constant, "0", 0, 0))
-            p.starts.append("left")
             del p.prologues[position]
             continue
         along, across = (offset.coefficient(v) for v in variables[-2:])

@@ -139,7 +139,7 @@ def test_copies_from_the_host(cupy):
 @pytest.mark.parametrize(
     ("version", "driver", "words"),
     [
-        ("13.6.0", 12090, "CuPy 13.6.0 is too old, which has no bfloat16; install hybridgpu"),
+        ("13.6.0", 12090, "CuPy 13.6.0 is too old, which has no bfloat16: pip install '.[cuda12]'"),
         ("14.2.0", 12090, "CUDA finds no driver or no device"),
         ("14.2.0", 11040, "the NVIDIA driver is one of CUDA 11, CuPy is built for CUDA 12: update the driver"),
         ("14.2.0", 0, "CUDA finds no driver or no device"),

@@ -27,8 +27,7 @@ _FORMATS = ("center", "corner")
 
 def _parts(b: Builder, x: Node) -> list[Node]:
     """The columns of the last axis, each with an axis of one."""
-    lead = (0,) * (x.ndim - 1)
-    return [b.slice(x, (*lead, k), (*x.shape[:-1], k + 1)) for k in range(x.shape[-1])]
+    return [b.slice_axis(x, -1, k, k + 1) for k in range(x.shape[-1])]
 
 
 def _vector(b: Builder, values: Sequence[float], dtype: DType) -> Node:
@@ -468,7 +467,7 @@ def _proposal(name: str, several: bool) -> None:
             stride=p.feature_stride,
             corners=p.iou_loss,
         )
-        return [b.slice(rows, (0, 0), (rows.shape[0], 5)), b.slice(rows, (0, 5), rows.shape)]
+        return [b.slice_axis(rows, 1, 0, 5), b.slice_axis(rows, 1, 5, 6)]
 
     small = {"scales": (1, 2), "ratios": (1,), "feature_stride": 4, "rpn_min_size": 1, "rpn_post_nms_top_n": 6}
     operator(

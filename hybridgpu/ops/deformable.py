@@ -97,7 +97,7 @@ def _taken(b: Builder, p: Values, data: Node, offset: Node, zeros_around: bool) 
         step = step / p.kernel[1] if k == 0 else b.mod(step, p.kernel[1])
         step = b.reshape(b.cast(step, offset.dtype) * dilate[k] - pad[k], (1, 1, 1, window, 1, 1))
         start = b.iota((1, 1, 1, 1, *out), 4 + k, offset.dtype) * stride[k]
-        at = b.reshape(b.slice(moved, (0, 0, 0, k, 0, 0), (n, groups, window, k + 1, *out)), grid) + step + start
+        at = b.reshape(b.slice_axis(moved, 3, k, k + 1), grid) + step + start
         size = extents[k]
         if zeros_around:
             live = b.logical_and(b.gt(at, -1), b.lt(at, size))

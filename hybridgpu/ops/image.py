@@ -310,7 +310,7 @@ def _hue(b: Builder, x: Node, factor: Node) -> Node:
     u, w = b.cos(angle), b.sin(angle)
     to_yiq = ((0.299, 0.587, 0.114), (0.596, -0.274, -0.321), (0.211, -0.523, 0.311))
     to_rgb = ((1.0, 0.956, 0.621), (1.0, -0.272, -0.647), (1.0, -1.107, 1.705))
-    channel = [b.slice(x, (*(0,) * (x.ndim - 1), k), (*x.shape[:-1], k + 1)) for k in range(3)]
+    channel = [b.slice_axis(x, -1, k, k + 1) for k in range(3)]
     y, i, q = (sum((channel[k] * row[k] for k in range(1, 3)), channel[0] * row[0]) for row in to_yiq)
     u, w = (b.broadcast(b.reshape(v, (1,) * x.ndim), y.shape) for v in (u, w))
     i, q = i * u - q * w, i * w + q * u

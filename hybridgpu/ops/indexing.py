@@ -178,8 +178,7 @@ def _flat_positions(b: Builder, indices: Node, shape: Sequence[int]) -> Node:
     """Numbers of the rows that columns of ``indices`` name, as if the indexed axes were one."""
     total: Any = None
     for axis, extent in enumerate(shape):
-        row = b.slice(indices, (axis, *(0,) * (indices.ndim - 1)), (axis + 1, *indices.shape[1:]))
-        at = b.wrap_index(b.cast(b.reshape(row, indices.shape[1:]), i64), extent, axis=axis)
+        at = b.wrap_index(b.cast(b.item(indices, axis), i64), extent, axis=axis)
         total = at if total is None else total * extent + at
     return total  # type: ignore[no-any-return]
 
@@ -336,8 +335,7 @@ def ravel_multi_index(b: Builder, p: Values, data: Node) -> Node:
         )
     total: Any = None
     for axis, extent in enumerate(p.shape):
-        row = b.slice(data, (axis, *(0,) * (data.ndim - 1)), (axis + 1, *data.shape[1:]))
-        at = b.stop_gradient(b.cast(b.reshape(row, data.shape[1:]), i64))
+        at = b.stop_gradient(b.cast(b.item(data, axis), i64))
         total = at if total is None else total * extent + at
     y = b.cast(total, data.dtype)
     return y if y.ndim else b.reshape(y, (1,))

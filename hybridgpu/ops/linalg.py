@@ -287,9 +287,8 @@ def slogdet(b: Builder, p: Values, A: Node) -> tuple[Node, Node]:
     _check_square(A)
     both = b.slogdet(A)
     batch = both.shape[:-1]
-    zero = (0,) * len(batch)
-    sign = b.stop_gradient(b.reshape(b.slice(both, (*zero, 0), (*batch, 1)), batch))
-    return _vector(b, sign), _vector(b, b.reshape(b.slice(both, (*zero, 1), (*batch, 2)), batch))
+    sign = b.stop_gradient(b.reshape(b.slice_axis(both, -1, 0, 1), batch))
+    return _vector(b, sign), _vector(b, b.reshape(b.slice_axis(both, -1, 1, 2), batch))
 
 
 @operator(
@@ -310,8 +309,7 @@ def gelqf(b: Builder, p: Values, A: Node) -> tuple[Node, Node]:
             "Input A shape wrong: Last dimension must be >= than second to last"
         )
     both, n = b.lq(A), A.shape[-1]
-    begin = (0,) * (A.ndim - 1)
-    return b.slice(both, (*begin, 0), A.shape), b.slice(both, (*begin, n), both.shape)
+    return b.slice_axis(both, -1, 0, n), b.slice_axis(both, -1, n, both.shape[-1])
 
 
 @operator(
@@ -327,9 +325,8 @@ def syevd(b: Builder, p: Values, A: Node) -> tuple[Node, Node]:
     """
     _check_square(A)
     both, n = b.eigh(A), A.shape[-1]
-    begin = (0,) * (A.ndim - 1)
-    values = b.slice(both, (*begin, n), both.shape)
-    return b.slice(both, (*begin, 0), A.shape), b.reshape(values, A.shape[:-1])
+    values = b.slice_axis(both, -1, n, n + 1)
+    return b.slice_axis(both, -1, 0, n), b.reshape(values, A.shape[:-1])
 
 
 # -- diagonals and triangles

@@ -100,8 +100,7 @@ def topk(b: Builder, p: Values, data: Node) -> Node | tuple[Node, Node]:
         raise MXNetError(f"Check failed: *k >= 0 && *k <= *element_num: k must be smaller than {extent}, get k = {p.k}")
     count = p.k if p.k > 0 else extent
     order = b.argsort(x, axis=axis, ascending=p.is_ascend)
-    begin = (0,) * x.ndim
-    order = b.slice(order, begin, tuple(count if k == axis else d for k, d in enumerate(x.shape)))
+    order = b.slice_axis(order, axis, 0, count)
     if p.ret_typ == "indices":
         return b.cast(order, p.dtype)
     if p.ret_typ == "mask":

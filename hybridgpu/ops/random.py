@@ -407,7 +407,7 @@ def sample_unique_zipfian(b: Builder, p: Values) -> tuple[Node, Node]:
             "Number of samples cannot exceed the number of possible classes"
         )
     both = b.draw("unique_zipfian", shape=p.shape, below=p.range_max)
-    return b.slice(both, (0, 0), (rows, count)), b.reshape(b.slice(both, (0, count), both.shape), (rows,))
+    return b.slice_axis(both, 1, 0, count), b.reshape(b.slice_axis(both, 1, count, count + 1), (rows,))
 
 
 @operator("_shuffle shuffle _npi_shuffle", samples=(sample([(40, 3)]), sample([(1,)]), sample([(0, 2)])))

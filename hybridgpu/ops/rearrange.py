@@ -66,7 +66,7 @@ def _padded(b: Builder, x: Node, axis: int, low: int, high: int, p: Values) -> N
     if low < 0 or high < 0:  # negative numbers cut
         if min(low, 0) + min(high, 0) + extent <= 0:
             raise MXNetError(f"Check failed: padding of ({low}, {high}) leaves nothing of an axis of {extent}")
-        x = _part(b, x, axis, max(-low, 0), extent - max(-high, 0))
+        x = b.slice_axis(x, axis, max(-low, 0), extent - max(-high, 0))
         extent, low, high = x.shape[axis], max(low, 0), max(high, 0)
     if p.mode == "constant":
         sides = [tuple(n if k == axis else 0 for k in range(x.ndim)) for n in (low, high)]
@@ -74,20 +74,15 @@ def _padded(b: Builder, x: Node, axis: int, low: int, high: int, p: Values) -> N
     parts = [x]
     if p.mode == "edge":
         if low:
-            parts.insert(0, _repeated(b, _part(b, x, axis, 0, 1), axis, low))
+            parts.insert(0, _repeated(b, b.slice_axis(x, axis, 0, 1), axis, low))
         if high:
-            parts.append(_repeated(b, _part(b, x, axis, extent - 1, extent), axis, high))
+            parts.append(_repeated(b, b.slice_axis(x, axis, extent - 1, extent), axis, high))
     else:
         if low:
-            parts.insert(0, b.reverse(_part(b, x, axis, 1, low + 1), axes=(axis,)))
+            parts.insert(0, b.reverse(b.slice_axis(x, axis, 1, low + 1), axes=(axis,)))
         if high:
-            parts.append(b.reverse(_part(b, x, axis, extent - 1 - high, extent - 1), axes=(axis,)))
+            parts.append(b.reverse(b.slice_axis(x, axis, extent - 1 - high, extent - 1), axes=(axis,)))
     return b.concat(parts, axis)
-
-
-def _part(b: Builder, x: Node, axis: int, begin: int, end: int) -> Node:
-    low = tuple(begin if k == axis else 0 for k in range(x.ndim))
-    return b.slice(x, low, tuple(end if k == axis else d for k, d in enumerate(x.shape)))
 
 
 def _repeated(b: Builder, x: Node, axis: int, count: int) -> Node:

@@ -327,17 +327,15 @@ class Operator:
         """
         self.check(values, [i.type for i in inputs], node)
         # of what a graph of its own unrolls into, its operators answer for
-        before = b.limit(f"operator {self.name}", sys.maxsize if self.subgraphs else MAX_UNROLLED)
-        try:
-            out = self.lower(b, values, graphs, *inputs) if self.subgraphs else self.lower(b, values, *inputs)
-        except MXNetError:
-            raise
-        except (TypeError, ValueError, IndexError, ArithmeticError) as e:
-            # an inference rule of a primitive: say which operator asked for the impossible
-            shapes = ", ".join(f"{i.dtype.name}{shape_text(i.shape)}" for i in inputs)
-            raise MXNetError(f"operator {self.name} does not take inputs of {shapes}: {e}") from e
-        finally:
-            b.restore(before)
+        with b.limited(f"operator {self.name}", sys.maxsize if self.subgraphs else MAX_UNROLLED):
+            try:
+                out = self.lower(b, values, graphs, *inputs) if self.subgraphs else self.lower(b, values, *inputs)
+            except MXNetError:
+                raise
+            except (TypeError, ValueError, IndexError, ArithmeticError) as e:
+                # an inference rule of a primitive: say which operator asked for the impossible
+                shapes = ", ".join(f"{i.dtype.name}{shape_text(i.shape)}" for i in inputs)
+                raise MXNetError(f"operator {self.name} does not take inputs of {shapes}: {e}") from e
         results = (out,) if isinstance(out, Node) else tuple(out)
         if self.differentiable:
             return results

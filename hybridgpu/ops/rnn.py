@@ -160,8 +160,8 @@ def _unpacked(b: Builder, p: Values, depth: int, parameters: Node) -> list[_Weig
 
 def _columns(b: Builder, x: Node, count: int) -> list[Node]:
     """Equal parts along the last axis."""
-    n, width = x.shape[0], x.shape[1] // count
-    return [b.slice(x, (0, k * width), (n, (k + 1) * width)) for k in range(count)]
+    width = x.shape[1] // count
+    return [b.slice_axis(x, 1, k * width, (k + 1) * width) for k in range(count)]
 
 
 def _cell(s: Builder, p: Values, z: Node, states: list[Node], w: list[Node]) -> list[Node]:

@@ -159,7 +159,7 @@ def deformable_psroi_pooling(b: Builder, p: Values, data: Node, rois: Node, tran
     count = rois.shape[0]
     shape = (count, kinds, size, size, samples, samples)
     corners = b.cast(b.stop_gradient(rois), wide)
-    parts = [b.reshape(b.slice(corners, (0, k), (count, k + 1)), (count, 1, 1, 1, 1, 1)) for k in range(5)]
+    parts = [b.reshape(b.slice_axis(corners, 1, k, k + 1), (count, 1, 1, 1, 1, 1)) for k in range(5)]
     moves: list[Node | float] = [0.0, 0.0]
     if trans is not None:
         part = p.part_size or size
@@ -171,8 +171,7 @@ def deformable_psroi_pooling(b: Builder, p: Values, data: Node, rois: Node, tran
         offsets = b.reshape(b.cast(trans, wide), (count, classes, 2, part, part)) * p.trans_std
         offsets = _spread(b, _spread(b, _spread(b, offsets, 3, size), 4, size), 1, kinds)
         for k in (0, 1):
-            one = b.slice(offsets, (0, 0, k, 0, 0), (count, kinds, k + 1, size, size))
-            moves[k] = b.reshape(one, (count, kinds, size, size, 1, 1))
+            moves[k] = b.reshape(b.slice_axis(offsets, 2, k, k + 1), (count, kinds, size, size, 1, 1))
     at, live = [], None
     for k, extent in ((0, width), (1, height)):
         first, last = (

@@ -122,12 +122,9 @@ def sequence_last(b: Builder, p: Values, data: Node, sequence_length: Node | Non
     axis, steps = p.axis, data.shape[p.axis]
     rest = tuple(d for k, d in enumerate(data.shape) if k != axis)
     if lengths is None:
-        first = tuple(steps - 1 if k == axis else 0 for k in range(data.ndim))
-        end = tuple(steps if k == axis else d for k, d in enumerate(data.shape))
-        return b.copy(b.reshape(b.slice(data, first, end), rest))
+        return b.copy(b.reshape(b.slice_axis(data, axis, steps - 1, steps), rest))
     last = b.min(b.max(lengths - 1, 0), last_index(steps - 1) if steps > 1 else 0)
-    one = b.slice(last, (0,) * data.ndim, tuple(1 if k == axis else d for k, d in enumerate(data.shape)))
-    y = b.reshape(b.take_along(data, one, axis=axis), rest)
+    y = b.reshape(b.take_along(data, b.slice_axis(last, axis, 0, 1), axis=axis), rest)
     return b.custom_gradient(y, data, last, rule="sequence_last", static=(axis,))
 
 

@@ -102,8 +102,8 @@ def hawkesll(
     lengths = [b.cast(x, lda.dtype) for x in (valid_length, max_time)]
     every = [lda, alpha, beta, state, lags, b.cast(marks, i64), *lengths]
     both = b.hawkes(*every)
-    likelihood = b.reshape(b.slice(both, (0, 0), (n, 1)), (n,))
-    return [b.custom_gradient(likelihood, *every, rule="hawkesll"), b.slice(both, (0, 1), (n, 1 + k))]
+    likelihood = b.reshape(b.slice_axis(both, 1, 0, 1), (n,))
+    return [b.custom_gradient(likelihood, *every, rule="hawkesll"), b.slice_axis(both, 1, 1, 1 + k)]
 
 
 @gradient_rule("hawkesll", exact=False)
@@ -113,5 +113,5 @@ def _hawkesll_gradient(
     """As in MXNet, of the parameters alone; the states at the end depend on nothing."""
     n, k = inputs[0].shape
     scaled = b.hawkes_gradient(*inputs) * b.reshape(g, (n, 1))
-    mu, alpha, beta = (b.slice(scaled, (0, j * k), (n, (j + 1) * k)) for j in range(3))
+    mu, alpha, beta = (b.slice_axis(scaled, 1, j * k, (j + 1) * k) for j in range(3))
     return [mu, b.sum(alpha, (0,)), b.sum(beta, (0,)), *(None,) * 5]

@@ -188,9 +188,7 @@ def cut(b: Builder, data: Node, axis: int, at: Sequence[int], squeeze_axis: bool
     b.reserve(len(at))
     out = []
     for begin, end in pairwise(at):
-        low = tuple(begin if k == axis else 0 for k in range(data.ndim))
-        high = tuple(end if k == axis else d for k, d in enumerate(data.shape))
-        piece = b.slice(data, low, high)
+        piece = b.slice_axis(data, axis, begin, end)
         if squeeze_axis:
             if end - begin != 1:
                 raise MXNetError(f"Check failed: squeeze_axis needs parts of extent 1, got {end - begin}")

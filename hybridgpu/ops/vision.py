@@ -44,7 +44,7 @@ def _affine_grid(b: Builder, theta: Node, height: int, width: int) -> Node:
     x, y = _line(b, width, 2, theta.dtype), _line(b, height, 1, theta.dtype)
 
     def entry(k: int) -> Node:
-        return b.reshape(b.slice(theta, (0, k), (n, k + 1)), (n, 1, 1))
+        return b.reshape(b.slice_axis(theta, 1, k, k + 1), (n, 1, 1))
 
     rows = [b.reshape(entry(k) * x + entry(k + 1) * y + entry(k + 2), (n, 1, height, width)) for k in (0, 3)]
     return b.concat(rows, 1)
@@ -87,12 +87,12 @@ def grid_generator(b: Builder, p: Values, data: Node) -> Sequence[Node]:
             )
         height, width = _target(p)
         return [_affine_grid(b, data, height, width), *_hidden(b, data, 1)]
-    n, two, height, width = need_4d(data)
+    _, two, height, width = need_4d(data)
     if two != 2:
         raise MXNetError(f"Check failed: lshape[1] == 2U ({two} vs. 2) : incorrect data shape[1], should be 2")
     parts = []
     for k, (size, axis) in enumerate(((width, 3), (height, 2))):
-        flow = b.slice(data, (0, k, 0, 0), (n, k + 1, height, width))
+        flow = b.slice_axis(data, 1, k, k + 1)
         scale = 2 / (size - 1) if size > 1 else float("inf")
         parts.append((flow + b.iota(flow.shape, axis, data.dtype)) * scale - 1)
     return [b.concat(parts, 1), *_hidden(b, data, 1)]
@@ -105,7 +105,7 @@ def _sampled(b: Builder, data: Node, grid: Node) -> Node:
     flat = b.reshape(data, (n, c, h * w))
     places = []
     for k, extent in enumerate((w, h)):
-        at = b.reshape(b.slice(grid, (0, k, 0, 0), (n, k + 1, height, width)), (n, 1, height * width))
+        at = b.reshape(b.slice_axis(grid, 1, k, k + 1), (n, 1, height * width))
         at = (at + 1) * ((extent - 1) / 2)
         before = b.floor(at)
         part = at - before
@@ -296,7 +296,7 @@ def box_iou(b: Builder, p: Values, lhs: Node, rhs: Node) -> Node:
     outer, inner = lhs.shape[:-1], rhs.shape[:-1]
 
     def sides(x: Node, shape: tuple[int, ...]) -> list[Node]:
-        parts = [b.reshape(b.slice(x, (0,) * (x.ndim - 1) + (k,), (*x.shape[:-1], k + 1)), shape) for k in range(4)]
+        parts = [b.reshape(b.slice_axis(x, -1, k, k + 1), shape) for k in range(4)]
         if p.format == "center":
             middle, size = parts[:2], parts[2:]
             half = [s / 2 for s in size]

@@ -39,7 +39,7 @@ def gradients(
     def net(b: Builder, a: Node, k: Node) -> Node:
         a = b.max(a, 0.0) if around else a
         k = flip_weight(b, k, 1) if turned else k
-        y = b.apply(b.primitive("conv"), [a, k], {**spread, "groups": groups})
+        y = b.conv(a, k, **spread, groups=groups)
         return b.tanh(y) if around else y
 
     s = builder()

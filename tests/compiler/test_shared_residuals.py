@@ -35,7 +35,7 @@ def dense(b: Builder, x: Node, name: str) -> Node:
 
 def relu(b: Builder, x: Node) -> Node:
     y = b.max(x, 0.0)
-    return b.apply(b.primitive("custom_gradient"), [y, x], {"rule": "relu"})
+    return b.custom_gradient(y, x, rule="relu")
 
 
 def net(between, of: str):

@@ -262,15 +262,15 @@ class Builder:
         self._rounded: frozenset[Node] = frozenset()
         self._end, self._limited = sys.maxsize, ""
 
-    def limit(self, what: str, nodes: int) -> tuple[int, str]:
-        """From now on ``what`` may record so many nodes. What was said before comes back, for :meth:`restore`."""
+    @contextmanager
+    def limited(self, what: str, nodes: int) -> Iterator[None]:
+        """While entered, ``what`` may record so many nodes."""
         before = (self._end, self._limited)
         self._end, self._limited = self._count + nodes, what
-        return before
-
-    def restore(self, before: tuple[int, str]) -> None:
-        """End what ``limit`` began."""
-        self._end, self._limited = before
+        try:
+            yield
+        finally:
+            self._end, self._limited = before
 
     def reserve(self, nodes: int) -> None:
         """Say that so many nodes follow, before the work for the first one begins.
@@ -351,10 +351,6 @@ class Builder:
 
         self.__dict__[name] = method  # next time without __getattr__
         return method
-
-    def primitive(self, name: str) -> Primitive:
-        """The row of a primitive."""
-        return self._table[name]
 
     def nested(self) -> Builder:
         """A new builder over the same table, for the body of a loop."""
@@ -464,6 +460,12 @@ class Builder:
             return x
         return self.apply(self._table["slice"], (x,), {"begin": begin, "end": end, "step": steps})
 
+    def slice_axis(self, x: Node, axis: int, begin: int, end: int) -> Node:
+        """Slice of one axis."""
+        low, high = [0] * x.ndim, list(x.shape)
+        low[axis], high[axis] = begin, end
+        return self.slice(x, low, high)
+
     def pad(self, x: Node, low: Sequence[int], high: Sequence[int], value: Any) -> Node:
         """Surround with ``value``, converted to the operand's dtype as NumPy converts."""
         params = {"low": tuple(low), "high": tuple(high), "value": to_scalar(value, x.dtype)}
@@ -477,8 +479,7 @@ class Builder:
 
     def item(self, x: Node, index: int) -> Node:
         """Slice ``index`` along axis 0, without that axis."""
-        ones = (0,) * (x.ndim - 1)
-        return self.reshape(self.slice(x, (index, *ones), (index + 1, *x.shape[1:])), x.shape[1:])
+        return self.reshape(self.slice_axis(x, 0, index, index + 1), x.shape[1:])
 
     # -- reductions: primitives drop the axes; this keeps them as 1 on request
 

@@ -161,7 +161,7 @@ def loop(
             "guard": used.index(guard) if guard >= 0 else -1,
             "emit": short,
         }
-        node = b.apply(b.primitive("loop"), [operands[k] for k in used], params)
+        node = b.loop(*[operands[k] for k in used], **params)
         parts = _parts(b, node, [outputs[k] for k in kept], params)
         results.update({kept[k]: part for k, part in parts.items()})
     return [results[k] for k in range(len(outputs))]
@@ -483,7 +483,7 @@ class _Reverse:
         if position in self.values:
             return _parts(self.b, self.y, self.outputs, self.params)[position]
         params = {**self.params, "stacked": (True,) * self.m, "emit": self.outputs[position].dtype.short}
-        again = self.b.apply(self.b.primitive("loop"), self.inputs, params)
+        again = self.b.loop(*self.inputs, **params)
         return _parts(self.b, again, self.outputs, params)[position]
 
     def _before(self, j: int) -> Node:
@@ -493,10 +493,9 @@ class _Reverse:
         if self.length == 1:
             return first
         after = self._output(self.first + j)
-        rest = (0,) * initial.ndim
         if self.params["reverse"]:
-            return b.concat([b.slice(after, (1, *rest), after.shape), first], 0)
-        return b.concat([first, b.slice(after, (0, *rest), (self.length - 1, *initial.shape))], 0)
+            return b.concat([b.slice_axis(after, 0, 1, after.shape[0]), first], 0)
+        return b.concat([first, b.slice_axis(after, 0, 0, self.length - 1)], 0)
 
     def _guard(self) -> Node | None:
         guard = self.params["guard"]

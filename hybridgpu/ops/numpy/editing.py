@@ -80,12 +80,7 @@ def _insert_at(b: Builder, x: Node, axis: int, position: int, values: Node) -> N
         raise _out_of_range()
     position += n if position < 0 else 0
     values = _spread(b, values, x, axis, values.shape[axis])
-
-    def part(begin: int, end: int) -> Node:
-        first = tuple(begin if k == axis else 0 for k in range(x.ndim))
-        return b.slice(x, first, tuple(end if k == axis else d for k, d in enumerate(x.shape)))
-
-    return b.concat([part(0, position), values, part(position, n)], axis)
+    return b.concat([b.slice_axis(x, axis, 0, position), values, b.slice_axis(x, axis, position, n)], axis)
 
 
 def _insert_many(b: Builder, x: Node, axis: int, positions: Node, values: Node) -> Node:

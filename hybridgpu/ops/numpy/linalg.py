@@ -44,12 +44,6 @@ def _last_axes(b: Builder, x: Node, axes: tuple[int, ...]) -> Node:
     return b.transpose(x, [*(k for k in range(x.ndim) if k not in axes), *axes])
 
 
-def _part(b: Builder, x: Node, begin: int, end: int, axis: int = -1) -> Node:
-    axis += x.ndim
-    first = tuple(begin if k == axis else 0 for k in range(x.ndim))
-    return b.slice(x, first, tuple(end if k == axis else d for k, d in enumerate(x.shape)))
-
-
 # -- factorisations
 
 
@@ -79,8 +73,8 @@ def svd(b: Builder, p: Values, A: Node) -> tuple[Node, Node, Node]:
             "dimension must be less than or equal to the last dimension"
         )
     both = b.svd(A)
-    values = b.reshape(_part(b, both, m, m + 1), A.shape[:-1])
-    return _part(b, both, 0, m), values, _part(b, both, m + 1, m + 1 + n)
+    values = b.reshape(b.slice_axis(both, -1, m, m + 1), A.shape[:-1])
+    return b.slice_axis(both, -1, 0, m), values, b.slice_axis(both, -1, m + 1, m + 1 + n)
 
 
 def _singular_values(b: Builder, x: Node) -> Node:
@@ -88,7 +82,7 @@ def _singular_values(b: Builder, x: Node) -> Node:
     if x.shape[-2] > x.shape[-1]:
         x = swap(b, x)
     m = x.shape[-2]
-    return b.reshape(_part(b, b.svd(x), m, m + 1), x.shape[:-1])
+    return b.reshape(b.slice_axis(b.svd(x), -1, m, m + 1), x.shape[:-1])
 
 
 def _inverse_by_svd(b: Builder, A: Node, cutoff: Node) -> Node:
@@ -100,7 +94,8 @@ def _inverse_by_svd(b: Builder, A: Node, cutoff: Node) -> Node:
         y = b.full((*x.shape[:-2], n, m), 0, A.dtype)
     else:
         both = b.svd(x)
-        u, s, v = _part(b, both, 0, m), _part(b, both, m, m + 1), _part(b, both, m + 1, m + 1 + n)
+        u, s = b.slice_axis(both, -1, 0, m), b.slice_axis(both, -1, m, m + 1)
+        v = b.slice_axis(both, -1, m + 1, m + 1 + n)
         least = b.reduce("amax", s, (s.ndim - 2,), keepdims=True) * b.reshape(cutoff, (*x.shape[:-2], 1, 1))
         mask = b.gt(s, b.broadcast(least, s.shape))
         inverse = b.select(mask, 1 / b.select(mask, s, b.full_like(s, 1)), b.full_like(s, 0))
@@ -170,7 +165,7 @@ def _eig(b: Builder, A: Node) -> tuple[Node, Node]:
     if not A.size:
         return b.full(A.shape[:-1], 0, wide), b.full(A.shape, 0, wide)
     both = b.eig(b.cast(A, wide))
-    return b.reshape(_part(b, both, n, n + 1, -2), A.shape[:-1]), _part(b, both, 0, n, -2)
+    return b.reshape(b.slice_axis(both, -2, n, n + 1), A.shape[:-1]), b.slice_axis(both, -2, 0, n)
 
 
 def _eigh(b: Builder, A: Node, uplo: str) -> tuple[Node, Node]:
@@ -180,7 +175,7 @@ def _eigh(b: Builder, A: Node, uplo: str) -> tuple[Node, Node]:
         return b.full(A.shape[:-1], 0, wide), b.full(A.shape, 0, wide)
     x = b.cast(A, wide)
     both = b.eigh(swap(b, x) if uplo == "U" else x)
-    return b.reshape(_part(b, both, n, n + 1), A.shape[:-1]), swap(b, _part(b, both, 0, n))
+    return b.reshape(b.slice_axis(both, -1, n, n + 1), A.shape[:-1]), swap(b, b.slice_axis(both, -1, 0, n))
 
 
 _UPLO: dict[str, Param] = {"UPLO": Text("L", "the triangle that is read: L, or U")}

@@ -21,7 +21,7 @@ from ..params import Double, Enum, Values
 from ..record import operator, sample
 from .application import np_function_or_host
 from .elementwise_as_numpy import common_float, need_arrays
-from .linalg import _inverse_by_svd, _matrix_norm, _part, _singular_values
+from .linalg import _inverse_by_svd, _matrix_norm, _singular_values
 from .reduce_as_numpy import need_default
 
 __all__: list[str] = []
@@ -69,13 +69,13 @@ def cond(b: Builder, p: Values, x: Node) -> Node:
     if plain:
         values = _singular_values(b, a)
         n = values.shape[-1]
-        first, last = (b.reshape(_part(b, values, k, k + 1), batch) for k in (0, n - 1))
+        first, last = (b.reshape(b.slice_axis(values, -1, k, k + 1), batch) for k in (0, n - 1))
         y = last / first if p.p == "-2" else first / last
     else:
         axes = (a.ndim - 2, a.ndim - 1)
         order = 2.0 if p.p in ("fro", "nuc") else float(p.p)
         both = b.slogdet(b.stop_gradient(a))
-        regular = b.ne(b.reshape(_part(b, both, 0, 1), batch), 0)
+        regular = b.ne(b.reshape(b.slice_axis(both, -1, 0, 1), batch), 0)
         wide = b.broadcast(b.reshape(regular, (*batch, 1, 1)), a.shape)
         inverse = b.inverse(b.select(wide, a, eye(b, a)))
 
@@ -156,10 +156,10 @@ def qr(b: Builder, p: Values, a: Node) -> tuple[Node, Node]:
     k = min(m, n)
     if not x.size:
         raise ParameterError("operators factorise no empty matrices")
-    both = b.lq(swap(b, _part(b, x, 0, k)))
-    q, r = swap(b, _part(b, both, 0, m)), swap(b, _part(b, both, m, m + k))
+    both = b.lq(swap(b, b.slice_axis(x, -1, 0, k)))
+    q, r = swap(b, b.slice_axis(both, -1, 0, m)), swap(b, b.slice_axis(both, -1, m, m + k))
     if n > k:
-        r = b.concat([r, b.dot(swap(b, q), _part(b, x, k, n))], x.ndim - 1)
+        r = b.concat([r, b.dot(swap(b, q), b.slice_axis(x, -1, k, n))], x.ndim - 1)
     return q, r
 
 

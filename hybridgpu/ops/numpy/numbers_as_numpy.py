@@ -172,7 +172,7 @@ def unpackbits(b: Builder, p: Values, a: Node) -> Node:
     if count < 0:
         raise ParameterError(f"-count {-p.count} is larger than the number of bits")
     if count <= n:
-        return b.slice(y, [0] * y.ndim, [count if k == axis else d for k, d in enumerate(y.shape)])
+        return b.slice_axis(y, axis, 0, count)
     return b.pad(y, [0] * y.ndim, [count - n if k == axis else 0 for k in range(y.ndim)], 0)
 
 

@@ -297,11 +297,10 @@ def diff(b: Builder, p: Values, a: Node) -> Node:
         )
     axis, y = p.axis % a.ndim, b.copy(a) if not p.n else a
     for _ in range(min(p.n, a.shape[axis])):
-        low, high = [0] * a.ndim, list(y.shape)
-        low[axis], high[axis] = 1, max(y.shape[axis] - 1, 0)
-        if not high[axis]:
+        n = y.shape[axis]
+        if n < 2:
             return b.full((*y.shape[:axis], 0, *y.shape[axis + 1 :]), 0, a.dtype)
-        y = b.slice(y, low, y.shape) - b.slice(y, [0] * a.ndim, high)
+        y = b.slice_axis(y, axis, 1, n) - b.slice_axis(y, axis, 0, n - 1)
     return y
 
 

@@ -147,9 +147,8 @@ def _running_product(b: Builder, x: Node, axis: int) -> Node:
     """In as many steps as the extent has binary digits."""
     n, step = x.shape[axis], 1
     while step < n:
-        low, end = [0] * x.ndim, list(x.shape)
-        low[axis], end[axis] = step, n - step
-        x = x * b.pad(b.slice(x, [0] * x.ndim, end), low, [0] * x.ndim, 1)
+        low = [step if k == axis else 0 for k in range(x.ndim)]
+        x = x * b.pad(b.slice_axis(x, axis, 0, n - step), low, [0] * x.ndim, 1)
         step *= 2
     return x
 

@@ -484,8 +484,7 @@ def multinomial(b: Builder, p: Values, a: Node | None = None) -> Node:
     u = b.broadcast(_uniform01(b, (*size, trials, 1), wide), grid)
     passed = b.cast(b.le(b.broadcast(b.reshape(edges, (*(1,) * (len(grid) - 1), kinds)), grid), u), i64)
     reached = b.sum(passed, (len(size),))  # trials beyond each edge
-    lead = (0,) * len(size)
-    inner = b.slice(reached, (*lead, 0), (*size, kinds - 1))
+    inner = b.slice_axis(reached, -1, 0, kinds - 1)
     before = b.concat([b.full((*size, 1), trials, i64), inner], len(size))
     after = b.concat([inner, b.full((*size, 1), 0, i64)], len(size))
     return before - after

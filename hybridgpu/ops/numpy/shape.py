@@ -413,9 +413,7 @@ def _rolled(b: Builder, x: Node, axis: int, shift: int) -> Node:
     at = -shift % extent if extent else 0
     if not at:
         return b.copy(x)
-    low, high = [0] * x.ndim, list(x.shape)
-    low[axis] = high[axis] = at
-    return b.concat([b.slice(x, low, x.shape), b.slice(x, [0] * x.ndim, high)], axis)
+    return b.concat([b.slice_axis(x, axis, at, extent), b.slice_axis(x, axis, 0, at)], axis)
 
 
 @np_function("roll")

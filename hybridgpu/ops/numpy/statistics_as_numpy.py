@@ -139,12 +139,6 @@ def np_corrcoef(
 # -- along an axis
 
 
-def _part(b: Builder, x: Node, axis: int, first: int, behind: int) -> Node:
-    low, high = [0] * x.ndim, list(x.shape)
-    low[axis], high[axis] = first, behind
-    return b.slice(x, low, high)
-
-
 def _area_type(dtypes: Sequence[DType | None]) -> DType | None:
     known_dtypes = [d for d in dtypes if d is not None]
     return common_float(*known_dtypes) if len(known_dtypes) == len(dtypes) else None
@@ -173,7 +167,7 @@ def trapz(b: Builder, p: Values, y: Node, x: Node | None = None) -> Node:
     axis = axis_of(p.axis, y.ndim)
     dtype = common_float(*(n.dtype for n in (y, x) if n is not None))
     y, n = b.cast(y, dtype), y.shape[axis]
-    middle = _part(b, y, axis, min(1, n), n) + _part(b, y, axis, 0, max(n - 1, 0))
+    middle = b.slice_axis(y, axis, min(1, n), n) + b.slice_axis(y, axis, 0, max(n - 1, 0))
     if x is None:
         return b.sum(middle * p.dx / 2, (axis,))
     x = b.cast(x, dtype)
@@ -182,7 +176,7 @@ def trapz(b: Builder, p: Values, y: Node, x: Node | None = None) -> Node:
     elif x.ndim != y.ndim:
         raise ParameterError(f"operands could not be broadcast together with shapes {x.shape} {y.shape}")
     n = x.shape[axis]
-    distance = _part(b, x, axis, min(1, n), n) - _part(b, x, axis, 0, max(n - 1, 0))
+    distance = b.slice_axis(x, axis, min(1, n), n) - b.slice_axis(x, axis, 0, max(n - 1, 0))
     if any(d not in (1, e) for d, e in zip(distance.shape, middle.shape, strict=True)):
         raise ParameterError(f"operands could not be broadcast together with shapes {distance.shape} {middle.shape}")
     return b.sum(b.broadcast(distance, middle.shape) * middle / 2, (axis,))
@@ -222,7 +216,7 @@ def unwrap(b: Builder, p: Values, x: Node) -> Node:
     if n < 2:
         return b.copy(x)
     high = p.period / 2
-    jump = _part(b, x, axis, 1, n) - _part(b, x, axis, 0, n - 1)
+    jump = b.slice_axis(x, axis, 1, n) - b.slice_axis(x, axis, 0, n - 1)
     within = b.mod(jump + high, p.period) - high
     within = b.select(b.logical_and(b.eq(within, -high), b.gt(jump, 0)), b.full_like(within, high), within)
     small = b.lt(b.abs(jump), max(high, high if p.discont is None else p.discont))

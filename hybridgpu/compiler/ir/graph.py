@@ -20,7 +20,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, NoReturn, TypeVar
 
 from ...base import MXNetError
 from ...core.dataclass import dataclass, field
@@ -39,6 +39,7 @@ __all__ = [
     "Primitive",
     "Provenance",
     "closure",
+    "not_differentiable",
     "reachable",
 ]
 
@@ -47,6 +48,17 @@ T = TypeVar("T")
 Params = Mapping[str, Any]
 RANDOM_STATE = "random_state"  #: name of the argument that holds the generator's state
 NO_DERIVATIVE = "no derivative"  #: written in a primitive's row where its derivative is zero or undefined
+
+
+def not_differentiable(operator: str, hint: str) -> Callable[..., NoReturn]:
+    """The derivative of a primitive which stands for an operator of MXNet that has none: it raises MXNet's error."""
+
+    def vjp(*args: Any) -> NoReturn:
+        raise MXNetError(
+            f"Operator {operator} is non-differentiable because it didn't register FGradient attribute.\n{hint}"
+        )
+
+    return vjp
 
 
 @dataclass(frozen=True, eq=False, slots=True)

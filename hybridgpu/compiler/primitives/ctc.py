@@ -11,8 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ...base import MXNetError
-from ..ir.graph import Builder, Node, Params, Primitive
+from ..ir.graph import Builder, Node, Params, Primitive, not_differentiable
 from ..ir.types import TensorType, tensor_type
 
 __all__ = ["ROWS"]
@@ -120,13 +119,6 @@ def _vjp(b: Builder, g: Node, y: Node, inputs: Sequence[Node], params: Params) -
     return [gradient * b.broadcast(b.reshape(g, (1, g.size, 1)), gradient.shape), None, None, None]
 
 
-def _no_second(b: Builder, g: Node, y: Node, inputs: Sequence[Node], params: Params) -> Sequence[Node | None]:
-    raise MXNetError(
-        "Operator _backward_ctc_loss is non-differentiable because it didn't register FGradient attribute.\n"
-        "The gradient of CTCLoss has no derivative: leave create_graph out."
-    )
-
-
 ROWS = [
     Primitive("ctc", "library", _infer, _evaluate, _vjp, doc="cost of (class numbers, step counts, label counts)"),
     Primitive(
@@ -134,7 +126,7 @@ ROWS = [
         "library",
         _infer_gradient,
         _evaluate_gradient,
-        _no_second,
+        not_differentiable("_backward_ctc_loss", "The gradient of CTCLoss has no derivative: leave create_graph out."),
         doc="derivative of ctc by the scores",
     ),
 ]

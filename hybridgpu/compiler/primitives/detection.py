@@ -81,9 +81,9 @@ def _suppress(
 # -- non-maximum suppression: positions of the rows that stay, -1 behind them
 
 
-def _infer_order(types: Sequence[TensorType], params: Params) -> TensorType:
+def _infer_per_row(types: Sequence[TensorType], params: Params) -> TensorType:
     if types[0].ndim != 3:
-        raise TypeError(f"non-maximum suppression of {types[0]!r}")
+        raise TypeError(f"three axes are needed, not {types[0]!r}")
     return tensor_type(types[0].shape[:2], i64)
 
 
@@ -109,12 +109,6 @@ def _order(arrays: Sequence[Any], params: Params, out: TensorType) -> Any:
 
 
 # -- matches
-
-
-def _infer_match(types: Sequence[TensorType], params: Params) -> TensorType:
-    if types[0].ndim != 3:
-        raise TypeError(f"matches of {types[0]!r}")
-    return tensor_type(types[0].shape[:2], i64)
 
 
 def _bipartite(arrays: Sequence[Any], params: Params, out: TensorType) -> Any:
@@ -272,9 +266,9 @@ def _same(types: Sequence[TensorType], params: Params) -> TensorType:
 
 
 ROWS = [
-    Primitive("nms_order", "library", _infer_order, _on_host(_order), NO_DERIVATIVE, doc="the boxes that stay"),
-    Primitive("bipartite_match", "library", _infer_match, _on_host(_bipartite), NO_DERIVATIVE, doc="greedy matches"),
-    Primitive("anchor_match", "library", _infer_match, _on_host(_anchors), NO_DERIVATIVE, doc="labels of anchors"),
+    Primitive("nms_order", "library", _infer_per_row, _on_host(_order), NO_DERIVATIVE, doc="the boxes that stay"),
+    Primitive("bipartite_match", "library", _infer_per_row, _on_host(_bipartite), NO_DERIVATIVE, doc="greedy matches"),
+    Primitive("anchor_match", "library", _infer_per_row, _on_host(_anchors), NO_DERIVATIVE, doc="labels of anchors"),
     Primitive("detections", "library", _same, _on_host(_detections), NO_DERIVATIVE, doc="the boxes that count"),
     Primitive("proposals", "library", _infer_proposals, _on_host(_proposals), NO_DERIVATIVE, doc="region proposals"),
 ]

@@ -8,6 +8,8 @@ from typing import Any
 
 from ..ir.graph import NO_DERIVATIVE, Builder, Node, Params, Primitive
 from ..ir.types import TensorType, tensor_type
+from .linalg import swap
+from .prepared import Prepared
 
 __all__ = ["ROWS"]
 
@@ -20,21 +22,10 @@ def _infer_dot(types: Sequence[TensorType], params: Params) -> TensorType:
     return tensor_type((*batch, x.shape[-2], w.shape[-1]), x.dtype)
 
 
-class _Dot:
-    """The evaluation of a matrix product."""
-
-    def __call__(self, xp: Any, inputs: Sequence[Any], params: Params, out: TensorType) -> Any:
-        x, w = inputs
-        if out.dtype.short == "f16":
-            return xp.matmul(x.astype(xp.float32), w.astype(xp.float32)).astype(out.dtype.np)
-        return xp.matmul(x, w)
-
-    def prepare(
-        self, xp: Any, shapes: Sequence[tuple[int, ...]], params: Params, out: TensorType
-    ) -> Callable[..., Any]:
-        if out.dtype.short == "f16":
-            return lambda *inputs: self(xp, inputs, params, out)
-        return xp.matmul  # type: ignore[no-any-return]
+def _prepare_dot(xp: Any, shapes: Sequence[tuple[int, ...]], params: Params, out: TensorType) -> Callable[..., Any]:
+    if out.dtype.short == "f16":
+        return lambda x, w: xp.matmul(x.astype(xp.float32), w.astype(xp.float32)).astype(out.dtype.np)
+    return xp.matmul  # type: ignore[no-any-return]
 
 
 def _infer_affine(types: Sequence[TensorType], params: Params) -> TensorType:
@@ -53,15 +44,9 @@ def _evaluate_affine(xp: Any, inputs: Sequence[Any], params: Params, out: Tensor
     return y.astype(out.dtype.np, copy=False)
 
 
-def _swap(b: Builder, x: Node) -> Node:
-    axes = list(range(x.ndim))
-    axes[-1], axes[-2] = axes[-2], axes[-1]
-    return b.transpose(x, axes)
-
-
 def _vjp_dot(b: Builder, g: Node, y: Node, inputs: Sequence[Node], params: Params) -> Sequence[Node | None]:
     x, w = inputs
-    return [b.dot(g, _swap(b, w)), b.dot(_swap(b, x), g)]
+    return [b.dot(g, swap(b, w)), b.dot(swap(b, x), g)]
 
 
 ROWS = [
@@ -69,7 +54,7 @@ ROWS = [
         "dot",
         "contract",
         _infer_dot,
-        _Dot(),
+        Prepared(_prepare_dot),
         _vjp_dot,
         doc="(…, m, k) times (…, k, n)",
     ),

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, NoReturn
+from typing import Any
 
-from ...base import MXNetError
 from ...core.dtypes import DType, bool_, f32
-from ..ir.graph import NO_DERIVATIVE, Builder, Node, Params, Primitive
+from ..ir.graph import NO_DERIVATIVE, Builder, Node, Params, Primitive, not_differentiable
 from ..ir.types import TensorType, joint_type, tensor_type
 from . import special
+from .prepared import Prepared
 
 ROWS: list[Primitive] = []
 
@@ -34,28 +34,21 @@ def _same(types: Sequence[TensorType], params: Params) -> TensorType:
     return first
 
 
-def _same_float(types: Sequence[TensorType], params: Params) -> TensorType:
-    if not types[0].dtype.is_float:
-        raise TypeError(f"a floating point operand is needed, not {types[0]!r}")
-    return _same(types, params)
+def _same_of(allowed: Callable[[DType], bool], wanted: str) -> Callable[..., TensorType]:
+    """The type rule of operands of one type whose element type is ``allowed``."""
+
+    def infer(types: Sequence[TensorType], params: Params) -> TensorType:
+        if not allowed(types[0].dtype):
+            raise TypeError(f"{wanted} operand is needed, not {types[0]!r}")
+        return _same(types, params)
+
+    return infer
 
 
-def _same_bool(types: Sequence[TensorType], params: Params) -> TensorType:
-    if types[0].dtype is not bool_:
-        raise TypeError(f"a bool operand is needed, not {types[0]!r}")
-    return _same(types, params)
-
-
-def _same_whole(types: Sequence[TensorType], params: Params) -> TensorType:
-    if types[0].dtype.is_float:
-        raise TypeError(f"an integer or bool operand is needed, not {types[0]!r}")
-    return _same(types, params)
-
-
-def _same_integer(types: Sequence[TensorType], params: Params) -> TensorType:
-    if not types[0].dtype.is_integer:
-        raise TypeError(f"an integer operand is needed, not {types[0]!r}")
-    return _same(types, params)
+_same_float = _same_of(lambda dtype: dtype.is_float, "a floating point")
+_same_bool = _same_of(lambda dtype: dtype is bool_, "a bool")
+_same_whole = _same_of(lambda dtype: not dtype.is_float, "an integer or bool")
+_same_integer = _same_of(lambda dtype: dtype.is_integer, "an integer")
 
 
 def _to_bool(types: Sequence[TensorType], params: Params) -> TensorType:
@@ -69,23 +62,6 @@ def _formulas(rules: tuple[Formula, ...]) -> Callable[..., Sequence[Node | None]
     return vjp
 
 
-class ArrayFunction:
-    """An evaluation that is one function of the array module, with the operands as its arguments."""
-
-    __slots__ = ("name",)
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-
-    def __call__(self, xp: Any, inputs: Sequence[Any], params: Params, out: TensorType) -> Any:
-        return getattr(xp, self.name)(*inputs)
-
-    def prepare(
-        self, xp: Any, shapes: Sequence[tuple[int, ...]], params: Params, out: TensorType
-    ) -> Callable[..., Any]:
-        return getattr(xp, self.name)  # type: ignore[no-any-return]
-
-
 def _row(
     name: str,
     infer: Callable[..., TensorType],
@@ -96,7 +72,7 @@ def _row(
     doc: str,
     **traits: bool,
 ) -> None:
-    run = ArrayFunction(evaluate) if isinstance(evaluate, str) else evaluate
+    run = Prepared(lambda xp, shapes, params, out: getattr(xp, evaluate)) if isinstance(evaluate, str) else evaluate
     vjp = rules if isinstance(rules, str) else _formulas(rules)
     ROWS.append(Primitive(name, "elementwise", infer, run, vjp, expr, cost, doc, **traits))
 
@@ -143,11 +119,7 @@ for _name, _np, _doc in (
     _float_unary(_name, _np, NO_DERIVATIVE, 1, _doc, jumps=True)
 _float_unary(
     "round_away",
-    lambda xp, inputs, params, out: (
-        xp.copysign(xp.floor(xp.absolute(inputs[0]) + out.dtype.np.type(0.5)), inputs[0])
-        if out.dtype.size > 4
-        else special.round_away(xp, inputs[0])
-    ),
+    lambda xp, inputs, params, out: special.round_away(xp, inputs[0]),
     NO_DERIVATIVE,
     2,
     "nearest integer, halves away from zero",
@@ -223,16 +195,17 @@ _float_unary("lgamma", _special("lgamma"), lambda b, g, y, x: g * b.digamma(x), 
 _float_unary(
     "digamma", _special("digamma"), lambda b, g, y, x: g * b.trigamma(x), 60, "derivative of lgamma", series=True
 )
-
-
-def _vjp_trigamma(b: Builder, g: Node, y: Node, x: Node) -> NoReturn:
-    raise MXNetError(
-        "Operator _backward_gammaln is non-differentiable because it didn't register FGradient attribute.\n"
-        "gamma, gammaln and digamma lead to the second derivative of gammaln, which has none: compute it by differences."
-    )
-
-
-_float_unary("trigamma", _special("trigamma"), _vjp_trigamma, 60, "derivative of digamma", series=True)
+_float_unary(
+    "trigamma",
+    _special("trigamma"),
+    not_differentiable(
+        "_backward_gammaln",
+        "gamma, gammaln and digamma lead to the second derivative of gammaln, which has none: compute it by differences.",
+    ),
+    60,
+    "derivative of digamma",
+    series=True,
+)
 
 # -- binary
 
@@ -395,11 +368,6 @@ def _infer_select(types: Sequence[TensorType], params: Params) -> TensorType:
     return joint
 
 
-def _vjp_select(b: Builder, g: Node, y: Node, inputs: Sequence[Node], params: Params) -> Sequence[Node | None]:
-    zero = b.full_like(g, 0)
-    return [None, b.select(inputs[0], g, zero), b.select(inputs[0], zero, g)]
-
-
 def _cast_expr(dtypes: Sequence[DType], out: DType) -> str:
     source = dtypes[0]
     if out is bool_:
@@ -426,60 +394,47 @@ def _evaluate_cast(xp: Any, inputs: Sequence[Any], params: Params, out: TensorTy
     return x.astype(target.np)
 
 
-def _vjp_cast(b: Builder, g: Node, y: Node, inputs: Sequence[Node], params: Params) -> Sequence[Node | None]:
-    x = inputs[0]
+_row(
+    "select",
+    _infer_select,
+    lambda xp, inputs, params, out: xp.where(*inputs),
+    "{0} ? {1} : {2}",
+    (
+        lambda b, g, y, c, x0, x1: None,
+        lambda b, g, y, c, x0, x1: b.select(c, g, b.full_like(g, 0)),
+        lambda b, g, y, c, x0, x1: b.select(c, b.full_like(g, 0), g),
+    ),
+    1,
+    "x1 where the condition holds, else x2",
+    moves=True,
+)
+_row(
+    "cast",
+    lambda types, params: tensor_type(types[0].shape, params["dtype"]),
+    _evaluate_cast,
+    _cast_expr,
     # what was only held in a wider type is not rounded on its way back
-    return [b.round_to(g, x.dtype) if x.dtype.is_half and g.dtype is f32 else b.cast(g, x.dtype)]
-
-
-ROWS.append(
-    Primitive(
-        "select",
-        "elementwise",
-        _infer_select,
-        lambda xp, inputs, params, out: xp.where(*inputs),
-        _vjp_select,
-        "{0} ? {1} : {2}",
-        1,
-        "x1 where the condition holds, else x2",
-        moves=True,
-    )
+    (lambda b, g, y, x: b.round_to(g, x.dtype) if x.dtype.is_half and g.dtype is f32 else b.cast(g, x.dtype),),
+    1,
+    "convert the element type",
 )
-ROWS.append(
-    Primitive(
-        "cast",
-        "elementwise",
-        lambda types, params: tensor_type(types[0].shape, params["dtype"]),
-        _evaluate_cast,
-        _vjp_cast,
-        _cast_expr,
-        1,
-        "convert the element type",
-    )
+_row(
+    "copy",
+    _same,
+    lambda xp, inputs, params, out: xp.array(inputs[0], order="C"),
+    "{0}",
+    (lambda b, g, y, x: g,),
+    1,
+    "the same values in memory of their own",
+    moves=True,
 )
-ROWS.append(
-    Primitive(
-        "copy",
-        "elementwise",
-        _same,
-        lambda xp, inputs, params, out: xp.array(inputs[0], order="C"),
-        lambda b, g, y, inputs, params: [g],
-        "{0}",
-        1,
-        "the same values in memory of their own",
-        moves=True,
-    )
-)
-ROWS.append(
-    Primitive(
-        "stop_gradient",
-        "elementwise",
-        _same,
-        lambda xp, inputs, params, out: inputs[0],
-        NO_DERIVATIVE,
-        "{0}",
-        1,
-        "identity whose derivative is zero",
-        moves=True,
-    )
+_row(
+    "stop_gradient",
+    _same,
+    lambda xp, inputs, params, out: inputs[0],
+    "{0}",
+    NO_DERIVATIVE,
+    1,
+    "identity whose derivative is zero",
+    moves=True,
 )

@@ -12,6 +12,7 @@ from ...base import MXNetError
 from ...core.dtypes import i32, i64
 from ..ir.graph import Builder, Node, Params, Primitive
 from ..ir.types import TensorType, tensor_type
+from .prepared import Prepared
 
 __all__ = ["ROWS", "add_at", "need_entries"]
 
@@ -40,24 +41,19 @@ def _infer_take_along(types: Sequence[TensorType], params: Params) -> TensorType
     return tensor_type(at.shape, data.dtype)
 
 
-class _TakeAlong:
-    """The evaluation of take_along, by an index that knows the positions along the other axes."""
+def _prepare_take_along(
+    xp: Any, shapes: Sequence[tuple[int, ...]], params: Params, out: TensorType
+) -> Callable[..., Any]:
+    """The index along the other axes is made once."""
+    axis, extents = params["axis"], out.shape
+    others = [xp.arange(d).reshape((-1,) + (1,) * (out.ndim - i - 1)) for i, d in enumerate(extents)]
+    before, after = tuple(others[:axis]), tuple(others[axis + 1 :])
 
-    def __call__(self, xp: Any, inputs: Sequence[Any], params: Params, out: TensorType) -> Any:
-        return self.prepare(xp, (), params, out)(*inputs)
+    def chosen(data: Any, at: Any) -> Any:
+        index = (*before, at, *after)
+        return data[index]
 
-    def prepare(
-        self, xp: Any, shapes: Sequence[tuple[int, ...]], params: Params, out: TensorType
-    ) -> Callable[..., Any]:
-        axis, extents = params["axis"], out.shape
-        others = [xp.arange(d).reshape((-1,) + (1,) * (out.ndim - i - 1)) for i, d in enumerate(extents)]
-        before, after = tuple(others[:axis]), tuple(others[axis + 1 :])
-
-        def chosen(data: Any, at: Any) -> Any:
-            index = (*before, at, *after)
-            return data[index]
-
-        return chosen
+    return chosen
 
 
 def _vjp_take(b: Builder, g: Node, y: Node, inputs: Sequence[Node], params: Params) -> Sequence[Node | None]:
@@ -137,7 +133,7 @@ ROWS = [
         "take_along",
         "index",
         _infer_take_along,
-        _TakeAlong(),
+        Prepared(_prepare_take_along),
         _vjp_take_along,
         doc="one entry along an axis for every position of the index array",
         moves=True,

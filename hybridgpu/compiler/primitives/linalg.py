@@ -73,14 +73,15 @@ def _infer_solve(types: Sequence[TensorType], params: Params) -> TensorType:
     return x
 
 
-def _infer_det(types: Sequence[TensorType], params: Params) -> TensorType:
-    t = _square(types, params)
-    return tensor_type(t.shape[:-2], t.dtype)
+def _from_square(shape: Callable[[tuple[int, ...]], tuple[int, ...]]) -> Callable[..., TensorType]:
+    """The type rule of a result of square matrices whose ``shape`` follows from theirs."""
+    return lambda types, params: tensor_type(shape(_square(types, params).shape), types[0].dtype)
 
 
-def _infer_slogdet(types: Sequence[TensorType], params: Params) -> TensorType:
-    t = _square(types, params)
-    return tensor_type((*t.shape[:-2], 2), t.dtype)
+_infer_det = _from_square(lambda s: s[:-2])
+_infer_slogdet = _from_square(lambda s: (*s[:-2], 2))
+_infer_eigh = _from_square(lambda s: (*s[:-1], s[-1] + 1))
+_infer_eig = _from_square(lambda s: (*s[:-2], s[-1] + 1, s[-1]))
 
 
 def _infer_lq(types: Sequence[TensorType], params: Params) -> TensorType:
@@ -88,11 +89,6 @@ def _infer_lq(types: Sequence[TensorType], params: Params) -> TensorType:
     if t.ndim < 2 or t.shape[-2] > t.shape[-1] or not t.dtype.is_float:
         raise TypeError(f"matrices with at most as many rows as columns are needed, not {t!r}")
     return tensor_type((*t.shape[:-1], t.shape[-1] + t.shape[-2]), t.dtype)
-
-
-def _infer_eigh(types: Sequence[TensorType], params: Params) -> TensorType:
-    t = _square(types, params)
-    return tensor_type((*t.shape[:-1], t.shape[-1] + 1), t.dtype)
 
 
 def _infer_svd(types: Sequence[TensorType], params: Params) -> TensorType:
@@ -244,11 +240,6 @@ def _eig(xp: Any, inputs: Sequence[Any], params: Params, out: TensorType) -> Any
     return xp.asarray(np.concatenate([vectors, values[..., None, :]], axis=-2).astype(out.dtype.np, copy=False))
 
 
-def _infer_eig(types: Sequence[TensorType], params: Params) -> TensorType:
-    t = _square(types, params)
-    return tensor_type((*t.shape[:-2], t.shape[-1] + 1, t.shape[-1]), t.dtype)
-
-
 # -- derivatives
 
 
@@ -282,20 +273,15 @@ def _vjp_det(b: Builder, g: Node, y: Node, inputs: Sequence[Node], params: Param
 
 def _vjp_slogdet(b: Builder, g: Node, y: Node, inputs: Sequence[Node], params: Params) -> Sequence[Node | None]:
     x = inputs[0]
-    begin, end = (*(0,) * (g.ndim - 1), 1), g.shape
-    of_log = b.reshape(b.slice(g, begin, end), x.shape[:-2])
+    of_log = b.reshape(b.slice_axis(g, -1, 1, 2), x.shape[:-2])
     return [_over_matrix(b, of_log, x) * swap(b, b.inverse_or_zero(x))]
-
-
-def _columns(b: Builder, x: Node, begin: int, end: int) -> Node:
-    return b.slice(x, (*(0,) * (x.ndim - 1), begin), (*x.shape[:-1], end))
 
 
 def _vjp_lq(b: Builder, g: Node, y: Node, inputs: Sequence[Node], params: Params) -> Sequence[Node | None]:
     """L**-T * (gQ + mirror(M) * Q) with M = L**T * gL - gQ * Q**T."""
     n, whole = inputs[0].shape[-1], y.shape[-1]
-    q, lower = _columns(b, y, 0, n), _columns(b, y, n, whole)
-    of_q, of_l = _columns(b, g, 0, n), _columns(b, g, n, whole)
+    q, lower = b.slice_axis(y, -1, 0, n), b.slice_axis(y, -1, n, whole)
+    of_q, of_l = b.slice_axis(g, -1, 0, n), b.slice_axis(g, -1, n, whole)
     upper = swap(b, lower)
     middle = b.dot(upper, of_l) - b.dot(of_q, swap(b, q))
     return [b.tri_solve(upper, of_q + b.dot(_mirror(b, middle), q), lower=False)]
@@ -304,8 +290,8 @@ def _vjp_lq(b: Builder, g: Node, y: Node, inputs: Sequence[Node], params: Params
 def _vjp_eigh(b: Builder, g: Node, y: Node, inputs: Sequence[Node], params: Params) -> Sequence[Node | None]:
     """U**T * (Y + diag(gl)) * U, Y[i,j] = (X[i,j] - X[j,i]) / 2(l[i] - l[j]) with X = gU * U**T."""
     n = y.shape[-2]
-    u, of_u = _columns(b, y, 0, n), _columns(b, g, 0, n)
-    values, of_values = _columns(b, y, n, n + 1), _columns(b, g, n, n + 1)
+    u, of_u = b.slice_axis(y, -1, 0, n), b.slice_axis(g, -1, 0, n)
+    values, of_values = b.slice_axis(y, -1, n, n + 1), b.slice_axis(g, -1, n, n + 1)
     x = b.dot(of_u, swap(b, u))
     rows, columns = _rows_columns(b, x)
     gap = b.broadcast(values, x.shape) - b.broadcast(swap(b, values), x.shape)
@@ -326,8 +312,8 @@ def _vjp_svd(b: Builder, g: Node, y: Node, inputs: Sequence[Node], params: Param
     """For a = u * diag(s) * v with square u: u * (F(u) * s + diag(gs) + s * F(v)) * v + u * diag(1/s) * gv * (1 - vT * v),
     where F(w) = (w' - w'T) / (s[j]**2 - s[i]**2) with w' = uT * gu, or v * gvT."""
     m, n = inputs[0].shape[-2:]
-    u, s, v = _columns(b, y, 0, m), _columns(b, y, m, m + 1), _columns(b, y, m + 1, m + 1 + n)
-    gu, gs, gv = _columns(b, g, 0, m), _columns(b, g, m, m + 1), _columns(b, g, m + 1, m + 1 + n)
+    u, s, v = b.slice_axis(y, -1, 0, m), b.slice_axis(y, -1, m, m + 1), b.slice_axis(y, -1, m + 1, m + 1 + n)
+    gu, gs, gv = b.slice_axis(g, -1, 0, m), b.slice_axis(g, -1, m, m + 1), b.slice_axis(g, -1, m + 1, m + 1 + n)
     square = (*s.shape[:-1], m)
     of_rows, of_columns = b.broadcast(s, square), b.broadcast(swap(b, s), square)
     gap = (of_columns - of_rows) * (of_columns + of_rows)

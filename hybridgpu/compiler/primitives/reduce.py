@@ -13,6 +13,7 @@ import numpy as np
 from ...core.dtypes import f32, i64
 from ..ir.graph import NO_DERIVATIVE, Builder, Node, Params, Primitive
 from ..ir.types import TensorType, tensor_type
+from .prepared import Prepared
 
 __all__ = ["ROWS"]
 
@@ -90,23 +91,15 @@ def _arg_by_planes(xp: Any, function: str, x: Any, axes: int, out: TensorType) -
     return at
 
 
-class _Reduction:
+def _reduction(function: str) -> Prepared:
     """The evaluation of a reduction by a function of the array module."""
 
-    def __init__(self, function: str) -> None:
-        self._function = function
-
-    def __call__(self, xp: Any, inputs: Sequence[Any], params: Params, out: TensorType) -> Any:
-        return self.prepare(xp, [inputs[0].shape], params, out)(*inputs)
-
-    def prepare(
-        self, xp: Any, shapes: Sequence[tuple[int, ...]], params: Params, out: TensorType
-    ) -> Callable[..., Any]:
-        function, axes, (shape,) = self._function, params["axes"], shapes
+    def prepare(xp: Any, shapes: Sequence[tuple[int, ...]], params: Params, out: TensorType) -> Callable[..., Any]:
+        axes, (shape,) = params["axes"], shapes
         if _few_planes(shape, axes):
             return lambda x: _by_planes(xp, function, x, len(axes), out)
         adds = function in ("sum", "prod")
-        if adds and function == "sum" and xp is np and out.dtype.is_float and _many_rows(shape, axes):
+        if function == "sum" and xp is np and out.dtype.is_float and _many_rows(shape, axes):
             return lambda x: _sum_by_blocks(x, len(axes), out.dtype.np)
         if not adds and prod(shape) == 0:
             return lambda x: _of_nothing(xp, function == "max", out)
@@ -116,6 +109,8 @@ class _Reduction:
             return partial(reduce, axis=axis, dtype=out.dtype.np) if adds else partial(reduce, axis=axis)
         array_function = getattr(xp, function)
         return partial(array_function, axis=axes, dtype=out.dtype.np) if adds else partial(array_function, axis=axes)
+
+    return Prepared(prepare)
 
 
 def _of_nothing(xp: Any, largest: bool, out: TensorType) -> Any:
@@ -163,10 +158,10 @@ def _vjp_extreme(b: Builder, g: Node, y: Node, inputs: Sequence[Node], params: P
 
 
 ROWS = [
-    Primitive("sum", "reduce", _infer_total, _Reduction("sum"), _vjp_sum, doc="sum over axes"),
-    Primitive("prod", "reduce", _infer_total, _Reduction("prod"), _vjp_prod, doc="product over axes"),
-    Primitive("amax", "reduce", _infer, _Reduction("max"), _vjp_extreme, doc="maximum over axes; NaN wins"),
-    Primitive("amin", "reduce", _infer, _Reduction("min"), _vjp_extreme, doc="minimum over axes; NaN wins"),
+    Primitive("sum", "reduce", _infer_total, _reduction("sum"), _vjp_sum, doc="sum over axes"),
+    Primitive("prod", "reduce", _infer_total, _reduction("prod"), _vjp_prod, doc="product over axes"),
+    Primitive("amax", "reduce", _infer, _reduction("max"), _vjp_extreme, doc="maximum over axes; NaN wins"),
+    Primitive("amin", "reduce", _infer, _reduction("min"), _vjp_extreme, doc="minimum over axes; NaN wins"),
     Primitive("argmax", "reduce", _infer_arg, _evaluate_arg("argmax"), NO_DERIVATIVE, doc="index of the first maximum"),
     Primitive("argmin", "reduce", _infer_arg, _evaluate_arg("argmin"), NO_DERIVATIVE, doc="index of the first minimum"),
 ]

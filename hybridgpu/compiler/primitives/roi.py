@@ -8,21 +8,22 @@ sample is empty. These run on whole arrays, a region at a time.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from ...base import MXNetError
 from ...core.dtypes import i64
-from ..ir.graph import NO_DERIVATIVE, Builder, Node, Params, Primitive
+from ..ir.graph import NO_DERIVATIVE, Builder, Node, Params, Primitive, not_differentiable
 from ..ir.types import TensorType, tensor_type
 
 __all__ = ["ROWS"]
 
 
-def _infer(types: Sequence[TensorType], params: Params) -> TensorType:
+def _infer(types: Sequence[TensorType], params: Params, numbers: int = 5) -> TensorType:
     data, rois = types
-    if data.ndim != 4 or rois.ndim != 2 or rois.shape[1] != 5:
+    if data.ndim != 4 or rois.ndim != 2 or rois.shape[1] != numbers:
         raise TypeError(f"regions {rois!r} of {data!r}")
     return tensor_type((rois.shape[0], data.shape[1], *params["pooled"]), data.dtype)
 
@@ -187,14 +188,6 @@ def _vjp_back(b: Builder, g: Node, y: Node, inputs: Sequence[Node], params: Para
 
 # -- regions that are turned: rows (batch index, x, y, width, height, degrees)
 
-
-def _infer_turned(types: Sequence[TensorType], params: Params) -> TensorType:
-    data, rois = types
-    if data.ndim != 4 or rois.ndim != 2 or rois.shape[1] != 6:
-        raise TypeError(f"turned regions {rois!r} of {data!r}")
-    return tensor_type((rois.shape[0], data.shape[1], *params["pooled"]), data.dtype)
-
-
 _MOST_SAMPLES = 1 << 12  #: of a bin along an axis: the square of it, for each channel, is held in memory
 
 
@@ -245,15 +238,15 @@ def _turned(xp: Any, inputs: Sequence[Any], params: Params, out: TensorType) -> 
     return y
 
 
-def _no_derivative(b: Builder, g: Node, y: Node, inputs: Sequence[Node], params: Params) -> Sequence[Node | None]:
-    raise MXNetError(
-        "Operator _contrib_RROIAlign is non-differentiable because it didn't register FGradient attribute.\n"
-        "Cut the gradient before it with BlockGrad."
-    )
-
-
 ROWS = [
-    Primitive("roi_align_turned", "library", _infer_turned, _turned, _no_derivative, doc="roi_align of turned regions"),
+    Primitive(
+        "roi_align_turned",
+        "library",
+        partial(_infer, numbers=6),
+        _turned,
+        not_differentiable("_contrib_RROIAlign", "Cut the gradient before it with BlockGrad."),
+        doc="roi_align of turned regions",
+    ),
     Primitive("roi_argmax", "library", _infer_argmax, _argmax, NO_DERIVATIVE, doc="where each bin's maximum lies"),
     Primitive("roi_align", "library", _infer, _align, _vjp, doc="averages of interpolated samples in each bin"),
     Primitive("roi_align_back", "library", _infer_back, _align_back, _vjp_back, doc="the transpose of roi_align"),

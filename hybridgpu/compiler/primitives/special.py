@@ -55,8 +55,8 @@ def power(xp: Any, a: Any, b: Any) -> Any:
 
 def round_away(xp: Any, x: Any) -> Any:
     """Halves away from zero, through float64 so that adding 0.5 is exact."""
-    wide = x.astype(xp.float64)
-    return xp.copysign(xp.floor(xp.absolute(wide) + 0.5), wide).astype(x.dtype)
+    wide = x.astype(xp.float64, copy=False)
+    return xp.copysign(xp.floor(xp.absolute(wide) + 0.5), wide).astype(x.dtype, copy=False)
 
 
 _PART = 1 << 13  #: elements at a time: what lies between the steps of a function stays in the cache

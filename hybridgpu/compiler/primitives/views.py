@@ -7,7 +7,7 @@ traffic solely where something outside a kernel needs its elements side by side.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from math import prod
 from operator import methodcaller
 from typing import Any
@@ -15,6 +15,7 @@ from typing import Any
 from ...core.dtypes import f32
 from ..ir.graph import NO_DERIVATIVE, Builder, Node, Params, Primitive
 from ..ir.types import TensorType, tensor_type
+from .prepared import Prepared
 
 __all__ = ["PERMUTING_VIEWS", "RESHAPES", "ROWS", "SIMPLE_VIEWS", "strip_views"]
 
@@ -60,25 +61,6 @@ def _infer_broadcast(types: Sequence[TensorType], params: Params) -> TensorType:
     if len(source) != len(shape) or any(s not in (1, d) for s, d in zip(source, shape, strict=True)):
         raise TypeError(f"cannot broadcast {types[0]!r} to {shape}")
     return tensor_type(shape, types[0].dtype)
-
-
-class _Method:
-    """An evaluation by a method of arrays, which is faster than the function of the array module.
-
-    Args:
-        arguments: (params, type of the result) -> those of the method.
-    """
-
-    def __init__(self, name: str, arguments: Callable[[Params, TensorType], tuple[Any, ...]]) -> None:
-        self._name, self._arguments = name, arguments
-
-    def __call__(self, xp: Any, inputs: Sequence[Any], params: Params, out: TensorType) -> Any:
-        return self.prepare(xp, (), params, out)(*inputs)
-
-    def prepare(
-        self, xp: Any, shapes: Sequence[tuple[int, ...]], params: Params, out: TensorType
-    ) -> Callable[..., Any]:
-        return methodcaller(self._name, *self._arguments(params, out))
 
 
 def _vjp_broadcast(b: Builder, g: Node, y: Node, inputs: Sequence[Node], params: Params) -> Sequence[Node | None]:
@@ -185,9 +167,7 @@ def _infer_concat(types: Sequence[TensorType], params: Params) -> TensorType:
 def _vjp_concat(b: Builder, g: Node, y: Node, inputs: Sequence[Node], params: Params) -> Sequence[Node | None]:
     axis, at, out = params["axis"], 0, []
     for x in inputs:
-        begin = tuple(at if i == axis else 0 for i in range(g.ndim))
-        end = tuple(at + x.shape[axis] if i == axis else d for i, d in enumerate(g.shape))
-        out.append(b.slice(g, begin, end))
+        out.append(b.slice_axis(g, axis, at, at + x.shape[axis]))
         at += x.shape[axis]
     return out
 
@@ -207,7 +187,7 @@ ROWS = [
         "reshape",
         "view",
         _infer_reshape,
-        _Method("reshape", lambda params, out: (out.shape,)),
+        Prepared(lambda xp, shapes, params, out: methodcaller("reshape", out.shape)),  # faster than functions of xp
         lambda b, g, y, inputs, params: [b.reshape(g, inputs[0].shape)],
         doc="the same elements in row-major order under another shape",
     ),
@@ -223,7 +203,7 @@ ROWS = [
         "transpose",
         "view",
         _infer_transpose,
-        _Method("transpose", lambda params, out: (params["perm"],)),
+        Prepared(lambda xp, shapes, params, out: methodcaller("transpose", params["perm"])),
         _vjp_transpose,
         doc="permute the axes",
     ),

@@ -15,7 +15,7 @@ from .codegen.render import KernelText, kernel_text
 from .ir.dims import nominal
 from .ir.graph import Graph, Node
 from .passes.fuse import Group
-from .passes.fuse.group import distinct_labels
+from .passes.fuse.group import label_pair
 from .passes.materialize import PRODUCTS, as_strided, batch_channel_swapped, blas_layout
 from .passes.memory.buffer_assignment import assign_buffers
 from .passes.memory.buffer_donation import donate_buffers
@@ -92,14 +92,14 @@ def assemble(scheduled: Scheduled, ctx: PassContext) -> Program:
         name=source.name,
         target=target.name,
         inputs=[(n.shape, n.dtype.short) for n in graph.inputs],
-        outputs=[(ready.output_types[k].shape, ready.output_types[k].dtype.short) for k in results],
+        outputs=[(source.outputs[k].shape, source.outputs[k].dtype.short) for k in results],
         output_buffers=[parts.where[n] for n in remaining],
         buffers=parts.buffers,
         kernels=parts.kernels,
         steps=parts.steps,
         arena_bytes=memory.arena_bytes,
         peak_live_bytes=memory.peak_live,
-        refusals=[Refusal(*distinct_labels(c.producer, c.consumer, _label), c.rule, c.reason) for c in ctx.refusals],
+        refusals=[Refusal(*label_pair(c.producer, c.consumer, _label), c.rule, c.reason) for c in ctx.refusals],
         graph=str(source),
         pinned_inputs=sorted(ctx.pinned_inputs),
         numeric=target.numeric,

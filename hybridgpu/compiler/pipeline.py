@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from importlib import import_module
+from operator import is_not
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
@@ -301,8 +302,4 @@ def _changed(before: Any, after: Any) -> bool:
         return not before.equals(after)
     if isinstance(before, FusionPlan) and isinstance(after, FusionPlan):
         before, after = before.groups, after.groups
-    return type(before) is not type(after) or len(before) != len(after) or any(map(_differ, before, after))
-
-
-def _differ(x: Any, y: Any) -> bool:
-    return x is not y
+    return type(before) is not type(after) or len(before) != len(after) or any(map(is_not, before, after))

@@ -9,13 +9,11 @@ whatever computes the elements.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from math import prod
 from typing import TYPE_CHECKING
 
 from ...core.dataclass import dataclass
 from ..ir.graph import Builder, Graph, Node
 from ..ir.indexing import Expr, Var, linearize, of_var, view_operands
-from ..ir.types import TensorType
 from ..primitives import TABLE
 from ..primitives.conv import is_forward
 from ..primitives.packed_weight import pack, packed_weight
@@ -46,17 +44,16 @@ SCATTERS = ("scatter_add", "scatter_along", "scatter_set")
 
 @dataclass(frozen=True)
 class Materialized:
-    """A graph whose outputs all compute, and the types its outputs are seen under.
+    """A graph whose outputs all compute.
 
     Attributes:
-        source: without the copies.
+        source: without the copies; the types of its outputs are those that they are seen under.
         generated: the products, convolutions and scatters that kernels compute.
         sources: the node of the graph before for which each product, convolution and scatter stands.
     """
 
     source: Graph
     graph: Graph
-    output_types: tuple[TensorType, ...]
     generated: frozenset[Node]
     sources: Mapping[Node, Node]
 
@@ -112,7 +109,7 @@ def batch_channel_swapped(conv: Node, operand: Node) -> Node | None:
     if strided is None or strided[0].size != operand.size or strided[2].const:
         return None
     node, variables, offset = strided
-    inner = [prod(operand.shape[k + 1 :]) for k in range(operand.ndim)]
+    inner = operand.type.strides
     strides = [inner[1], operand.shape[0] * inner[1], *inner[2:]]
     fits = all(offset.coefficient(v) == s or v.extent == 1 for v, s in zip(variables, strides, strict=True))
     return node if fits else None
@@ -158,7 +155,6 @@ def run(graph: Graph, ctx: PassContext) -> Graph:
     materialized = Materialized(
         graph,
         finished,
-        tuple(o.type for o in graph.outputs),
         frozenset(kernels & nodes),
         {n: old for n, old in sources.items() if n in nodes},
     )
@@ -282,7 +278,7 @@ def _transposed_copy(b: Builder, operand: Node) -> Node:
 
 def _copy(b: Builder, node: Node, again: int = 0) -> Node:
     """A copy of ``node``, another one for each number ``again``."""
-    return b.apply(TABLE["copy"], (node,), {"again": again} if again else {})
+    return b.copy(node, **({"again": again} if again else {}))
 
 
 def _dot_can_read(operand: Node, generated: bool) -> bool:

@@ -52,23 +52,14 @@ class Folding:
     folded_values: tuple[tuple[str, str, int], ...]
 
 
-@dataclass(frozen=True)
-class _FoldCandidate:
-    """A value that a call reads: the node whose memory is wanted, and whether every call would store it."""
-
-    node: Node
-    stored: bool
-
-
 def run(graph: Graph, ctx: PassContext) -> Graph:
     """The remainder of ``graph`` without what is worth keeping; where there is such, ``ctx.folding`` is the cut."""
     constant = constant_nodes(graph, ctx.folded_inputs)
     hoisted: dict[Node, str] = {}
-    for use in _candidates(graph, constant, ctx):
-        if use.node not in hoisted:
-            why = _why_hoist(use, hoisted, ctx.target)
-            if why:
-                hoisted[use.node] = why
+    for node, stored in _candidates(graph, constant, ctx):
+        why = _why_hoist(node, stored, hoisted, ctx.target)
+        if why:
+            hoisted[node] = why
     if not hoisted:
         return graph
     ctx.folding = _partition(graph, hoisted)
@@ -76,8 +67,8 @@ def run(graph: Graph, ctx: PassContext) -> Graph:
     return ctx.folding.remainder
 
 
-def _candidates(graph: Graph, constant: set[Node], ctx: PassContext) -> list[_FoldCandidate]:
-    """Constant nodes that the rest of the graph reads, operands before what is computed from them."""
+def _candidates(graph: Graph, constant: set[Node], ctx: PassContext) -> list[tuple[Node, bool]]:
+    """Constant nodes that the rest of the graph reads, operands first, and whether every call would store each."""
     candidates: dict[Node, bool] = {}
     for node in graph.nodes:
         if node in constant or not any(i in constant for i in node.inputs):
@@ -98,7 +89,7 @@ def _candidates(graph: Graph, constant: set[Node], ctx: PassContext) -> list[_Fo
     for node in graph.outputs:
         if node in constant:
             candidates.setdefault(strip_views(node, SIMPLE_VIEWS), False)
-    return [_FoldCandidate(n, candidates[n]) for n in sorted(candidates, key=lambda n: n.index)]
+    return sorted(candidates.items(), key=lambda c: c[0].index)
 
 
 @dataclass
@@ -131,9 +122,8 @@ def _cone(top: Node, hoisted: Collection[Node]) -> _Cone | None:
     return cone
 
 
-def _why_hoist(use: _FoldCandidate, hoisted: Collection[Node], target: Target) -> str:
+def _why_hoist(node: Node, stored: bool, hoisted: Collection[Node], target: Target) -> str:
     """Why a value is kept, '' if it is not worth its memory."""
-    node = use.node
     if node.size == 0 or node.prim.name == "input":
         return ""
     if node.prim.name == "copy":  # simplify left those that are wanted in memory
@@ -142,7 +132,7 @@ def _why_hoist(use: _FoldCandidate, hoisted: Collection[Node], target: Target) -
     if cone is None:
         return ""
     spared = seconds(target, cone.bytes_read - node.type.nbytes, cone.operations)
-    if use.stored:  # the memory is no more than that which every call would write
+    if stored:  # the memory is no more than that which every call would write
         return _STORED
     if cone.needs_kernel:
         return "every call would need a kernel for it"

@@ -16,13 +16,13 @@ placed behind a reduction, in a kernel that reduces nothing else.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cache
 from itertools import product
 from math import prod
 from typing import TYPE_CHECKING
 
 from ...core.dtypes import bool_
 from ..ir.graph import Builder, Graph, Node
-from ..primitives import TABLE
 from .canonicalize.simplify import simplify
 from .recompute_hints import ALWAYS_RECOMPUTE, NO_RECOMPUTE
 from .rewrite import rewrite
@@ -68,39 +68,32 @@ def _is_fold_sum(node: Node) -> bool:
     return small and set(node.params["axes"]) == set(range(n)) and node.size > 0
 
 
-def _at_offset_once(b: Builder, x: Node, k: tuple[int, ...], cache: dict[tuple[Node, tuple[int, ...]], Node]) -> Node:
-    """The elements of windows at offset ``k``, computed once for this offset alone."""
-    if (x, k) not in cache:
-        cache[x, k] = _at_offset(b, x, k, cache)
-    return cache[x, k]
-
-
-def _at_offset(b: Builder, x: Node, k: tuple[int, ...], cache: dict[tuple[Node, tuple[int, ...]], Node]) -> Node:
-    n, rest = len(k), x.shape[len(k) :]
-    if x.prim.name == "full":
-        return b.full(rest, x.params["value"], x.dtype)
-    if x.prim.name == "iota" and x.params["axis"] < n:
-        return b.full(rest, k[x.params["axis"]], x.dtype)
-    if x.prim.family == "elementwise" and NO_RECOMPUTE not in x.params:
-        # choices are cheap, and arrays of them many
-        together = {ALWAYS_RECOMPUTE: True} if x.dtype is bool_ else {}
-        return b.apply(x.prim, [_at_offset_once(b, i, k, cache) for i in x.inputs], {**x.params, **together})
-    if x.prim.name == "broadcast" and set(x.inputs[0].shape[:n]) == {1}:
-        inner = x.inputs[0]
-        return b.broadcast(b.reshape(inner, inner.shape[n:]), rest)
-    part = b.slice(x, (*k, *(0 for _ in rest)), (*(i + 1 for i in k), *rest))
-    return b.reshape(part, rest)
-
-
 def _unrolled_fold(b: Builder, node: Node, x: Node, begin: Sequence[int], shape: Sequence[int]) -> Node:
     """The part from ``begin`` of a sum of what goes back to elements, in ``shape``."""
     p = node.inputs[0].params
     stride, dilate, n = p["stride"], p["dilate"], len(p["extent"])
     kernel, positions = x.shape[:n], x.shape[x.ndim - n :]
     first, extent = begin[node.ndim - n :], shape[len(shape) - n :]
-    cache: dict[tuple[Node, tuple[int, ...]], Node] = {}
     lead = tuple(slice(c, c + d) for c, d in zip(begin[: node.ndim - n], shape, strict=False))
     count = tuple(-(-d // s) for d, s in zip(extent, stride, strict=True))
+
+    @cache
+    def at_offset(x: Node, k: tuple[int, ...]) -> Node:
+        """The elements of windows at offset ``k``, computed for this offset alone."""
+        rest = x.shape[n:]
+        if x.prim.name == "full":
+            return b.full(rest, x.params["value"], x.dtype)
+        if x.prim.name == "iota" and x.params["axis"] < n:
+            return b.full(rest, k[x.params["axis"]], x.dtype)
+        if x.prim.family == "elementwise" and NO_RECOMPUTE not in x.params:
+            # choices are cheap, and arrays of them many
+            together = {ALWAYS_RECOMPUTE: True} if x.dtype is bool_ else {}
+            return b.apply(x.prim, [at_offset(i, k) for i in x.inputs], {**x.params, **together})
+        if x.prim.name == "broadcast" and set(x.inputs[0].shape[:n]) == {1}:
+            inner = x.inputs[0]
+            return b.broadcast(b.reshape(inner, inner.shape[n:]), rest)
+        part = b.slice(x, (*k, *(0 for _ in rest)), (*(i + 1 for i in k), *rest))
+        return b.reshape(part, rest)
 
     def tooth(rest: tuple[int, ...]) -> Node:
         """The sum for elements at ``rest`` modulo the stride."""
@@ -114,7 +107,7 @@ def _unrolled_fold(b: Builder, node: Node, x: Node, begin: Sequence[int], shape:
             stop = [min(t, q + a) for t, q, a in zip(positions, count, shift, strict=True)]
             if any(e <= c for c, e in zip(start, stop, strict=True)):
                 continue
-            part = _at_offset_once(b, x, k, cache)
+            part = at_offset(x, k)
             part = b.slice(part, (*(c.start for c in lead), *start), (*(c.stop for c in lead), *stop))
             low = [max(0, -a) for a in shift]
             high = [q - o - e + c for q, o, c, e in zip(count, low, start, stop, strict=True)]
@@ -125,7 +118,7 @@ def _unrolled_fold(b: Builder, node: Node, x: Node, begin: Sequence[int], shape:
 
     whole = _interleaved(b, tooth, stride, len(lead), ())
     if whole.shape != tuple(shape):
-        whole = b.apply(TABLE["copy"], (whole,), {NO_RECOMPUTE: "uneven-extent"})
+        whole = b.copy(whole, **{NO_RECOMPUTE: "uneven-extent"})
         whole = b.slice(whole, (0,) * whole.ndim, tuple(shape))
     return b.cast(whole, node.dtype)
 

@@ -23,7 +23,6 @@ from typing import TYPE_CHECKING
 
 from ..devices.cpu import CpuConstants
 from ..ir.graph import Builder, Graph, Node, constant_nodes
-from ..primitives import TABLE
 from ..primitives.packed_weight import pack
 from .parameter_folding import FOLD_REASON
 from .rewrite import replace_nodes
@@ -85,5 +84,5 @@ def _packed_product(b: Builder, dot: Node, new: dict[Node, Node], width: int) ->
     count = columns // width
     panels = b.transpose(b.reshape(b.transpose(weight, (1, 0)), (count, width, depth)), (0, 2, 1))
     each = b.broadcast(b.reshape(x, (1, rows, depth)), (count, rows, depth))
-    y = b.dot(each, b.apply(TABLE["copy"], (panels,), {FOLD_REASON: "products read it faster in panels of columns"}))
+    y = b.dot(each, b.copy(panels, **{FOLD_REASON: "products read it faster in panels of columns"}))
     return b.reshape(b.transpose(y, (1, 0, 2)), (rows, columns))

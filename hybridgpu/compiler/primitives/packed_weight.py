@@ -13,7 +13,6 @@ from math import prod
 from ..devices.cpu import CpuConstants
 from ..ir.graph import Builder, Node
 from ..ir.indexing import Var, linearize, of_var, view_operands
-from . import TABLE
 from .views import PERMUTING_VIEWS
 
 __all__ = ["block_sizes", "pack", "packed_weight"]
@@ -30,7 +29,7 @@ def pack(b: Builder, w: Node, block: int, **params: str) -> Node:
     o, *inner = w.shape
     n = len(inner)
     lanes_last = b.transpose(b.reshape(w, (o // block, block, *inner)), (0, *range(2, n + 2), 1))
-    copy = b.apply(TABLE["copy"], (lanes_last,), params)
+    copy = b.copy(lanes_last, **params)
     return b.reshape(b.transpose(copy, (0, n + 1, *range(1, n + 1))), w.shape)
 
 

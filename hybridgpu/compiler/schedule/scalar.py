@@ -31,7 +31,7 @@ from ..ir.indexing import (
     substitute,
     view_operands,
 )
-from ..passes.fuse.group import CONTRACTIONS, Group, reduction_operand_index, scatter_destination, scatter_positions
+from ..passes.fuse.group import CONTRACTIONS, Group, indexed_element, position_index, reduction_operand_index
 from ..passes.materialize import SCATTERS
 
 __all__ = [
@@ -278,25 +278,18 @@ class _Evaluator:
     def position_key(self, key: _Key) -> _Key:
         """The key of a gather's index operand."""
         node, index, conditions = key
-        if node.prim.name == "take_along":
-            return (node.inputs[1], index, conditions)
-        axis = node.params["axis"]
-        return (node.inputs[1], index[axis : axis + node.inputs[1].ndim], conditions)
+        return (node.inputs[1], position_index(node, index), conditions)
 
     def gather_index(self, node: Node, index: Index, position: Scalar) -> Index:
         """The index at which a gather reads its data."""
-        axis = node.params["axis"]
-        after = index[axis + 1 :] if node.prim.name == "take_along" else index[axis + node.inputs[1].ndim :]
-        row = self.indirect_index(position, node.inputs[0].shape[axis])
-        return (*index[:axis], Expr(((row, 1),)), *after)
+        row = self.indirect_index(position, node.inputs[0].shape[node.params["axis"]])
+        return indexed_element(node, index, Expr(((row, 1),)))
 
     def scatter_store(self, node: Node, index: Index) -> Store:
         """The store of a scatter's update at ``index``."""
         *_, updates, at = node.inputs
-        row = self.indirect_index(
-            self.value(at, scatter_positions(node, index)), node.shape[node.params.get("axis", 0)]
-        )
-        place = scatter_destination(node, index, Expr(((row, 1),)))
+        row = self.indirect_index(self.value(at, position_index(node, index)), node.shape[node.params.get("axis", 0)])
+        place = indexed_element(node, index, Expr(((row, 1),)))
         return Store(node, self.value(updates, index), linearize(place, node.shape), scattered=True)
 
     def indirect_index(self, position: Scalar, extent: int) -> IndirectIndex:

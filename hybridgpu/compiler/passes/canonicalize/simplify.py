@@ -255,14 +255,9 @@ def _cast(b: Builder, node: Node, inputs: Sequence[Node]) -> Node | None:
     return None
 
 
-@rule("stop_gradient")
-def _stop_gradient(b: Builder, node: Node, inputs: Sequence[Node]) -> Node | None:
+@rule("stop_gradient", "custom_gradient")
+def _of_derivatives(b: Builder, node: Node, inputs: Sequence[Node]) -> Node | None:
     return inputs[0]  # derivatives have been taken by now
-
-
-@rule("custom_gradient")
-def _custom_gradient(b: Builder, node: Node, inputs: Sequence[Node]) -> Node | None:
-    return inputs[0]
 
 
 @rule("copy")

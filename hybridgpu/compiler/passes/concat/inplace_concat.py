@@ -12,7 +12,7 @@ nothing, such as arguments, are copied by kernels of their own.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from math import prod
 from typing import TYPE_CHECKING
@@ -27,7 +27,7 @@ from ...primitives.views import RESHAPES, strip_views
 from ...target import Target
 from ..fuse import FusionPlan, Group, Refusal
 from ..fuse.dead_groups import stored_members
-from ..fuse.group import label_pair
+from ..fuse.group import label, label_pair
 from ..materialize import PRODUCTS, SCATTERS, Materialized
 
 if TYPE_CHECKING:
@@ -75,16 +75,12 @@ def concat_slices(graph: Graph) -> dict[Node, BufferSlice]:
         if node.prim.name != "concat_buffer":
             continue
         axis = node.params["axis"]
-        mine = slices.get(node) or BufferSlice(node, 0, _strides(node.shape))
+        mine = slices.get(node) or BufferSlice(node, 0, node.type.strides)
         at = mine.start
         for part in node.inputs:
             slices[part] = BufferSlice(mine.root, at, mine.strides)
             at += part.shape[axis] * mine.strides[axis]
     return slices
-
-
-def _strides(shape: tuple[int, ...]) -> tuple[int, ...]:
-    return tuple(prod(shape[k + 1 :]) for k in range(len(shape)))
 
 
 @dataclass(frozen=True)
@@ -147,34 +143,16 @@ class _Candidate:
 
 def run(plan: FusionPlan, ctx: PassContext) -> FusionPlan:
     """The plan of ``ctx.materialized`` with zero-copy concats, where they save something: then that is another graph."""
-    assert ctx.materialized is not None
-    ready, fuse_again, donated = ctx.materialized, ctx.fuse_again, frozenset(ctx.donated)
-    ctx.materialized, plan = _elide_concats(ready, plan, fuse_again, ctx.target, donated)
-    return plan
-
-
-def _elide_concats(
-    ready: Materialized,
-    plan: FusionPlan,
-    fuse_again: Callable[[Materialized], FusionPlan],
-    target: Target,
-    donated: frozenset[int],
-) -> tuple[Materialized, FusionPlan]:
-    """``ready`` with zero-copy concats, and its plan; both as they are where none saves anything.
-
-    Args:
-        plan: of ``ready``.
-        fuse_again: makes a plan.
-        donated: numbers of results that are to be written over arguments, which other steps may still read then.
-    """
+    ready, target = ctx.materialized, ctx.target
+    assert ready is not None
+    theirs = frozenset(ready.graph.outputs[k] for k in ctx.donated)  # arguments lie there, which steps may still read
     refused: list[Refusal] = []
-    theirs = frozenset(ready.graph.outputs[k] for k in donated)
     joins = list(_candidates(ready.graph, plan, target, theirs, refused))
     for _ in range(_MAX_TRIES):
         if not joins:
             break
         other, parts = _rewrite(ready, joins)
-        new_plan = fuse_again(other)
+        new_plan = ctx.fuse_again(other)
         whole = [
             j
             for j in joins
@@ -192,14 +170,12 @@ def _elide_concats(
         if not failed:
             if _seconds(other.graph, new_plan, target) >= _seconds(ready.graph, plan, target):
                 break
-            # (parts may be joins, too)
-            return _elide_concats(
-                other, FusionPlan(new_plan.groups, new_plan.refusals + refused), fuse_again, target, donated
-            )
+            ctx.materialized = other
+            return run(FusionPlan(new_plan.groups, new_plan.refusals + refused), ctx)  # parts may be joins, too
         for join, k in failed:
             del join.savings[k]
         joins = [j for j in joins if j.pays(target)]
-    return ready, FusionPlan(plan.groups, plan.refusals + refused)
+    return FusionPlan(plan.groups, plan.refusals + refused)
 
 
 # -- which joins
@@ -307,7 +283,7 @@ def _why_no_library_slice(node: Node, start: int, target: Target) -> str:
     """Why a library does not write its result ``start`` elements behind the begin of a join, '' if it does."""
     if target.device.host_memory or node.prim.name in PRODUCTS:
         return ""
-    one = label_pair(node, node)[0]
+    one = label(node)
     if len(node.inputs) > 3:  # an array behind the bias
         return f"what is added to {one} would have to lie as its part of the join does"
     if start * node.dtype.size % target.device.pointer_alignment:
@@ -342,12 +318,12 @@ def _rewrite(
         for first, last in join.operand_ranges():
             value = _operand_slice(b, new, join, first, last)
             if not (first in join.savings and _is_sole_use(join.stored, join.concat, first, uses, ready.graph.outputs)):
-                value = b.apply(TABLE["copy"], (value,), {_COPY_NUMBER: count})
+                value = b.copy(value, **{_COPY_NUMBER: count})
                 count += 1
             operands.append(value)
             saved_sources = join.savings[first].sources if first in join.savings else ()
             mine[first] = value, frozenset(new[n] for n in saved_sources)
-        new[node] = b.reshape(b.apply(TABLE["concat_buffer"], operands, {"axis": join.axis}), node.shape)
+        new[node] = b.reshape(b.concat_buffer(*operands, axis=join.axis), node.shape)
     graph = b.finish([strip_views(new[o], RESHAPES) for o in ready.graph.outputs], ready.graph.name)
     left = set(graph.nodes)
     sources = {new[n]: n for n in ready.sources if new[n] in left}
@@ -369,8 +345,6 @@ def _operand_slice(b: Builder, new: dict[Node, Node], join: _Candidate, first: i
     """The slice that is stored of the operands ``first`` … ``last - 1``."""
     whole, axis = join.concat, join.axis
     ends = _operand_offsets(whole)
-    low = tuple(ends[first] if k == axis else 0 for k in range(whole.ndim))
-    high = tuple(ends[last] if k == axis else d for k, d in enumerate(whole.shape))
     slices: dict[Node, Node] = {}
 
     def inner(node: Node) -> Sequence[Node]:
@@ -394,7 +368,7 @@ def _operand_slice(b: Builder, new: dict[Node, Node], join: _Candidate, first: i
         if node.prim.name == "concat" and node.params["axis"] == axis and _operand_offsets(node) == ends:
             slices[node] = b.concat([new[i] for i in node.inputs[first:last]], axis)
         elif not inner(node):
-            slices[node] = b.slice(new[node], low, high)
+            slices[node] = b.slice_axis(new[node], axis, ends[first], ends[last])
         elif node.prim.name == "copy":
             slices[node] = slices[inner(node)[0]]
         else:

@@ -11,7 +11,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ...ir.graph import Builder, Graph, Node
-from ...primitives import TABLE
 from ..recompute_hints import NO_RECOMPUTE
 from ..rewrite import rewrite
 
@@ -40,4 +39,4 @@ def run(graph: Graph, ctx: PassContext) -> Graph:
 
 
 def _concat_step(b: Builder, part: list[Node], axis: int) -> Node:
-    return b.apply(TABLE["copy"], (b.concat(part, axis),), {NO_RECOMPUTE: "concat"})
+    return b.copy(b.concat(part, axis), **{NO_RECOMPUTE: "concat"})

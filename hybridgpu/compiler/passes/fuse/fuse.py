@@ -285,7 +285,7 @@ def _try_join(state: State, group: Group, node: Node, needed_elsewhere: bool) ->
             node, group.root, "scatter", "a kernel that scatters takes elementwise work on its operands only"
         )
     if node.prim.family == "reduce":
-        return _try_join_reduction(state, group, node, needed_elsewhere)
+        return _try_join_reduction(state, group, node)
     if node.prim.name in CONTRACTIONS:
         return _try_join_contraction(state, group, node, needed_elsewhere)
     if group.contraction is not None and node.prim.name in ("take", "take_along"):
@@ -447,7 +447,7 @@ def _scaled_to_bucket(times: int, loops: Sequence[Var], used: frozenset[Var]) ->
     return nominal(times) // nominal(loops[0].extent) * bucket(loops[0].extent)
 
 
-def _try_join_reduction(state: State, group: Group, node: Node, needed_elsewhere: bool) -> Refusal | None:
+def _try_join_reduction(state: State, group: Group, node: Node) -> Refusal | None:
     """The join of a reduction: its results must be read row by row, and a group reduces over one set of axes.
 
     A group without a reduction gets the axes of this one.

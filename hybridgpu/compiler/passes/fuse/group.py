@@ -41,13 +41,12 @@ __all__ = [
     "Read",
     "Refusal",
     "align_splits",
-    "distinct_labels",
+    "indexed_element",
     "label",
     "label_pair",
+    "position_index",
     "reads_of",
     "row_major_vars",
-    "scatter_destination",
-    "scatter_positions",
 ]
 
 
@@ -140,11 +139,6 @@ class Group:
     def column_sums(self) -> list[Node]:
         """Members that add up over all rows, one sum for each element of a row."""
         return [n for n in self.over_rows if all_vars(self.index_of[n])]
-
-    @property
-    def full_reductions(self) -> list[Node]:
-        """Members that reduce one value of each row over all rows."""
-        return [n for n in self.over_rows if not all_vars(self.index_of[n])]
 
     def backward_slice(self, node: Node) -> tuple[list[Node], list[Node]]:
         """The backward slice of ``node``: the members it depends on, and the arrays and constants that these read."""
@@ -339,15 +333,11 @@ def reads_of(group: Group, node: Node, index: Index) -> list[Read]:
     name = node.prim.name
     if node.prim.family == "elementwise":
         return [r for i in node.inputs for r in resolve_views(i, index)]
-    if name == "take":
-        axis, at = node.params["axis"], node.inputs[1]
-        inner = index[axis : axis + at.ndim]
-        row = Expr(((IndirectIndex(_RuntimeIndex(all_vars(inner)), 0, node.inputs[0].shape[axis] - 1), 1),))
-        return resolve_views(at, inner) + resolve_views(node.inputs[0], (*index[:axis], row, *index[axis + at.ndim :]))
-    if name == "take_along":
-        axis, at = node.params["axis"], node.inputs[1]
-        row = Expr(((IndirectIndex(_RuntimeIndex(all_vars(index)), 0, node.inputs[0].shape[axis] - 1), 1),))
-        return resolve_views(at, index) + resolve_views(node.inputs[0], (*index[:axis], row, *index[axis + 1 :]))
+    if name in ("take", "take_along"):
+        data, at = node.inputs
+        place = position_index(node, index)
+        row = IndirectIndex(_RuntimeIndex(all_vars(place)), 0, data.shape[node.params["axis"]] - 1)
+        return resolve_views(at, place) + resolve_views(data, indexed_element(node, index, Expr(((row, 1),))))
     if node.prim.family == "reduce":
         return resolve_views(node.inputs[0], reduction_operand_index(group, node, index))
     if name == "random_bits":
@@ -356,23 +346,23 @@ def reads_of(group: Group, node: Node, index: Index) -> list[Read]:
         return [Read(strip_views(i), (), False) for i in node.inputs]
     if name in SCATTERS:
         *table, updates, at = node.inputs
-        reads = resolve_views(at, scatter_positions(node, index)) + resolve_views(updates, index)
+        reads = resolve_views(at, position_index(node, index)) + resolve_views(updates, index)
         return reads + [Read(strip_views(i), (), False) for i in table if i.prim.name != "full"]
     raise AssertionError(f"{name} cannot be a member of a group")
 
 
-def scatter_positions(node: Node, index: Index) -> Index:
-    """The index at which a scatter reads where the update at ``index`` goes."""
-    if node.prim.name == "scatter_along":
+def position_index(node: Node, index: Index) -> Index:
+    """The index at which a gather or scatter reads the position that belongs to its element at ``index``."""
+    if node.prim.name in ("take_along", "scatter_along"):
         return index
     axis = node.params.get("axis", 0)
     return index[axis : axis + node.inputs[-1].ndim]
 
 
-def scatter_destination(node: Node, index: Index, row: Expr) -> Index:
-    """The index in the table at which a scatter writes the update at ``index``, which goes to ``row``."""
+def indexed_element(node: Node, index: Index, row: Expr) -> Index:
+    """The index in the array that a gather reads or a scatter writes, of its element at ``index`` with position ``row``."""
     axis = node.params.get("axis", 0)
-    behind = 1 if node.prim.name == "scatter_along" else node.inputs[-1].ndim
+    behind = 1 if node.prim.name in ("take_along", "scatter_along") else node.inputs[-1].ndim
     return (*index[:axis], row, *index[axis + behind :])
 
 
@@ -412,13 +402,8 @@ def label(node: Node) -> str:
     return f"{node.prov.op} {node.prov.name}" if node.prov and node.prov.name else node.prim.name
 
 
-def label_pair(first: Node, second: Node) -> tuple[str, str]:
-    """The labels of two nodes, which may be parts of one operator."""
-    return distinct_labels(first, second, label)
-
-
-def distinct_labels(first: Node, second: Node, name: Callable[[Node], str]) -> tuple[str, str]:
-    """The labels of two nodes, with their primitives where both are the same."""
+def label_pair(first: Node, second: Node, name: Callable[[Node], str] = label) -> tuple[str, str]:
+    """The labels of two nodes, which may be parts of one operator: with their primitives where both are the same."""
     one, other = name(first), name(second)
     if first is second or one != other:
         return one, other

@@ -15,7 +15,6 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from ...ir.graph import Builder, Graph, Node
-from ...primitives import TABLE
 from ...primitives.conv import flip_weight, is_forward
 from ..canonicalize.simplify import simplify
 from ..rewrite import replace_nodes
@@ -52,12 +51,12 @@ def _filter_gradient(b: Builder, conv: Node, new: dict[Node, Node]) -> Node:
     x, y = (new[i] for i in conv.inputs)
     swap = (1, 0, *range(2, conv.ndim))
     operand = _merge_groups(b, x, conv.params["groups"])
-    return b.transpose(b.apply(TABLE["conv_backward_filter"], (operand, b.transpose(y, swap)), conv.params), swap)
+    return b.transpose(b.conv_backward_filter(operand, b.transpose(y, swap), **conv.params), swap)
 
 
 def _data_gradient(b: Builder, conv: Node, new: dict[Node, Node]) -> Node:
     y, w = (new[i] for i in conv.inputs)
-    return b.apply(TABLE["conv_backward_data"], (y, _unflipped(b, w, conv.params["groups"])), conv.params)
+    return b.conv_backward_data(y, _unflipped(b, w, conv.params["groups"]), **conv.params)
 
 
 def _unflipped(b: Builder, w: Node, groups: int) -> Node:

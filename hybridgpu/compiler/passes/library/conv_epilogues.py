@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING
 
 from ....core.dataclass import dataclass
 from ...ir.graph import Builder, Graph, Node, constant_nodes
-from ...primitives import TABLE
 from ...primitives.conv import is_forward
 from ...primitives.views import RESHAPES, strip_views
 from ...target import Target
@@ -81,8 +80,7 @@ def _build(b: Builder, node: Node, new: dict[Node, Node], epilogue: _Epilogue) -
         bias = b.add(bias, shift)
     assert bias is not None
     added = [bias] if residual is None else [bias, new[residual]]
-    params = {**conv.params, "residual": residual is not None, "relu": epilogue.relu}
-    return b.apply(TABLE["conv_bias_act"], (x, w, *added), params)
+    return b.conv_bias_act(x, w, *added, **conv.params, residual=residual is not None, relu=epilogue.relu)
 
 
 def why_not_fused(graph: Graph, target: Target, wants_kernel: _Predicate) -> Callable[[Node], str]:

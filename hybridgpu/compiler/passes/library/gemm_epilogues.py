@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 from ....core.dataclass import dataclass
 from ...ir.graph import Builder, Graph, Node, closure
-from ...primitives import TABLE
 from ...primitives.views import SIMPLE_VIEWS, strip_views
 from ..materialize import as_strided, is_fusible
 from ..rewrite import replace_nodes
@@ -51,7 +50,7 @@ def _build(b: Builder, node: Node, new: dict[Node, Node], epilogue: _Epilogue) -
     b.prov = epilogue.dot.prov
     x, w = (new[i] for i in epilogue.dot.inputs)
     bias = b.reshape(new[epilogue.bias], epilogue.dot.shape[-1:])
-    gemm = b.apply(TABLE["gemm_bias"], (x, w, bias), {"relu": epilogue.relu})
+    gemm = b.gemm_bias(x, w, bias, relu=epilogue.relu)
     return b.reshape(gemm, node.shape)
 
 

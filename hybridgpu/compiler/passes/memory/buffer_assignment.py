@@ -4,18 +4,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from types import MappingProxyType
 
 from ....core.dataclass import dataclass
 from ...ir.dims import scope_of
 from ...ir.graph import Node
 from .arena_offsets import GOOD_ENOUGH, allocate, peak_live
 from .buffer_reuse import reuse_buffers
-from .step_order import StepBuffers, bytes_of, lifetimes
+from .step_order import StepBuffers, lifetimes
 
 __all__ = ["BufferAssignment", "assign_buffers"]
-
-_NONE: Mapping[Node, Node] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -39,9 +36,9 @@ def assign_buffers(
     arguments: Sequence[Node],
     results: Sequence[Node],
     steps: Sequence[StepBuffers],
-    large: int | None = None,
-    roots: Mapping[Node, Node] = _NONE,
-    nbytes: Callable[[Node], int] = bytes_of,
+    large: int | None,
+    roots: Mapping[Node, Node],
+    nbytes: Callable[[Node], int],
 ) -> BufferAssignment:
     """Plan the memory of a program's steps between its arguments and its results.
 

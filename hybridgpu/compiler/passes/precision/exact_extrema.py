@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 
 from ....core.dtypes import DType
 from ...ir.graph import Builder, Graph, Node, closure, reachable
-from ...primitives import TABLE
 from ..recompute_hints import NO_RECOMPUTE
 from ..rewrite import replace_nodes
 
@@ -107,4 +106,4 @@ def run(graph: Graph, ctx: PassContext) -> Graph:
 
 
 def _in_memory(b: Builder, node: Node, new: dict[Node, Node], why: str) -> Node:
-    return b.apply(TABLE["copy"], (b.reapply(node, [new[i] for i in node.inputs]),), {NO_RECOMPUTE: why})
+    return b.copy(b.reapply(node, [new[i] for i in node.inputs]), **{NO_RECOMPUTE: why})

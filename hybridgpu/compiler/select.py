@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal
 
 from ..core.dataclass import dataclass
 from ..core.dtypes import f32
-from .ir.dim_texts import report_text, with_commas
+from .ir.dim_texts import report_text
 from .ir.dims import nominal
 from .passes.materialize import SCATTERS
 
@@ -58,10 +58,6 @@ class Selector:
         if selection is None:
             selection = self._selections[node] = select(node, self.target)
         return selection
-
-    def generates(self, node: Node) -> bool:
-        """Whether a generated kernel computes the product, convolution or scatter ``node``."""
-        return self(node).generated
 
     def carry(self, sources: Mapping[Node, Node]) -> None:
         """Keep selections for a rewritten graph: node of it -> the node that it stands for."""
@@ -114,7 +110,7 @@ def library_computes(target: Target) -> Callable[[Node], bool] | None:
     if not target.device.saves_library_operands:
         return None
     selector = Selector(target)
-    return lambda node: not selector.generates(node)
+    return lambda node: not selector(node).generated
 
 
 # -- products
@@ -140,12 +136,12 @@ def _select_dot(node: Node, target: Target) -> Selection:
         return Selection("matmul", f"in blocks: {why}")
     small = work if node.dtype.is_half else nominal(work)  # (else it decides about these words alone)
     if small <= cpu.small_product_ops:
-        return Selection("matmul", f"{with_commas(work)} multiplications take less than copying the operands")
+        return Selection("matmul", f"{report_text(work, ',')} multiplications take less than copying the operands")
     if node.dtype.is_half:
         return Selection(
-            "library", f"{with_commas(work)} multiplications of halves, more than {cpu.small_product_ops:,}"
+            "library", f"{report_text(work, ',')} multiplications of halves, more than {cpu.small_product_ops:,}"
         )
-    return Selection("matmul", f"{with_commas(work)} multiplications, at most {cpu.tiled_product_ops:,}")
+    return Selection("matmul", f"{report_text(work, ',')} multiplications, at most {cpu.tiled_product_ops:,}")
 
 
 def _select_dot_by_cost(node: Node, target: Target) -> Selection:
@@ -179,8 +175,8 @@ def _select_conv_of_gpu(node: Node, shape: ConvShape | None, most: int) -> Selec
     if node.size == 0 or shape.work == 0:
         return Selection("library", "it multiplies nothing")
     if shape.work > most:  # of this size, whatever came first: bits follow from it
-        return Selection("library", f"{with_commas(shape.work)} multiplications, more than {most:,}")
-    return Selection("conv", f"direct kernel: {with_commas(shape.work)} multiplications, at most {most:,}")
+        return Selection("library", f"{report_text(shape.work, ',')} multiplications, more than {most:,}")
+    return Selection("conv", f"direct kernel: {report_text(shape.work, ',')} multiplications, at most {most:,}")
 
 
 def _select_conv_of_cpu(node: Node, shape: ConvShape | None, cpu: CpuConstants) -> Selection:

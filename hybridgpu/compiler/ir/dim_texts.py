@@ -3,11 +3,9 @@
 
 from __future__ import annotations
 
-import re
+from .dims import MARK, Dim, dim_of_mark, symbolic
 
-from .dims import MARK, Dim, scope_of_mark, symbolic
-
-__all__ = ["is_literal", "literal_text", "report_text", "with_commas", "with_literals"]
+__all__ = ["is_literal", "literal_text", "report_text", "with_literals"]
 
 
 def report_text(x: object, spec: str = "") -> str:
@@ -36,13 +34,4 @@ def with_literals(text: str) -> str:
     """A text of which every size has one of its own: it holds the numbers for which there are marks."""
     if "\x02" not in text:
         return text
-
-    def literal(mark: re.Match[str]) -> str:
-        return format(scope_of_mark(mark).of_mark(int(mark[2]))._plain(), mark[3])
-
-    return MARK.sub(literal, text)
-
-
-def with_commas(x: int) -> str:
-    """``f"{x:,}"`` for reports."""
-    return report_text(x, ",")
+    return MARK.sub(lambda mark: format(dim_of_mark(mark)._plain(), mark[3]), text)

@@ -36,10 +36,10 @@ __all__ = [
     "Scope",
     "cached_by_extents",
     "derived",
+    "dim_of_mark",
     "form_of",
     "nominal",
     "scope_of",
-    "scope_of_mark",
     "symbolic",
     "symbolic_dims",
     "without_marks",
@@ -75,7 +75,6 @@ def _rounded(number: float, short: str) -> float:
 
 #: what an atom may be, beside a dimension of the signature
 OPERATIONS: dict[str, Callable[..., Any]] = {
-    "abs": abs,
     "add": operator.add,
     "bits": _bits,
     "call": lambda function, *values: function(None, *values),
@@ -208,12 +207,6 @@ class Scope:
         """What stands for a Dim in texts."""
         number = self.marked.setdefault(dim.form, len(self.marked))
         return f"{id(self)}.{number}"
-
-    def of_mark(self, number: int) -> Dim:
-        """The Dim of a number in texts."""
-        dim = self.of_form(list(self.marked)[number])
-        assert type(dim) is Dim
-        return dim
 
     def decided(self, operation: str, operands: tuple[Any, ...], found: Any) -> Any:
         """Note what came out of an operation on Dims, on which something depends from now on."""
@@ -365,14 +358,17 @@ def nominal(number: int) -> int:
     return number.nominal if type(number) is Dim else number
 
 
-def scope_of_mark(mark: re.Match[str]) -> Scope:
-    """The scope of a mark in a text."""
-    return _scopes[int(mark[1])]
+def dim_of_mark(mark: re.Match[str]) -> Dim:
+    """The Dim of a mark in a text."""
+    scope = _scopes[int(mark[1])]
+    dim = scope.of_form(list(scope.marked)[int(mark[2])])
+    assert type(dim) is Dim
+    return dim
 
 
 def without_marks(text: str) -> str:
     """A text with the numbers of the present size in the place of marks."""
-    return MARK.sub(lambda mark: format(scope_of_mark(mark).of_mark(int(mark[2])).value, mark[3]), text)
+    return MARK.sub(lambda mark: format(dim_of_mark(mark).value, mark[3]), text)
 
 
 def derived(operation: str, *operands: Any) -> Any:

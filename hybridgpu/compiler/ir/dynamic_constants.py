@@ -89,8 +89,7 @@ class _DimFloat(Dim):
 
     def rounded(self, dtype: DType) -> float:
         """This number as a constant of ``dtype``."""
-        whole = Dim(self.scope, self.form, self.value, self.nominal)
-        return _DimFloat(self.kind, self.count, derived("rounded", whole, dtype.short))
+        return _DimFloat(self.kind, self.count, derived("rounded", self, dtype.short))
 
 
 class LastIndex(int):
@@ -116,8 +115,6 @@ def argument_kind(value: object) -> object:
 
 def value_bits(value: float, dtype: DType) -> int:
     """The bits of a constant of ``dtype``, as a whole number."""
-    if issubclass(type(value), Dim):
-        value = Dim(value.scope, value.form, value.value, value.nominal)  # type: ignore[attr-defined]
     return derived("bits", value, dtype.short)  # type: ignore[no-any-return]
 
 

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from ...ir.dim_texts import report_text, with_commas
+from ...ir.dim_texts import report_text
 from ...ir.graph import Node
 from ...passes.materialize import matrix_strides
 from ...target import Target
@@ -29,7 +29,7 @@ def why_in_blocks(node: Node, target: Target) -> str:
     along, across = (matrix_strides(i) for i in node.inputs)
     if node.ndim == 2 and along is not None and across is not None and reduces_outermost(along, across, k):
         size = m * node.shape[-1]
-        return f"sums over a batch, {with_commas(size)} elements" if size >= _MIN_SUMS_OVER_BATCH else ""
+        return f"sums over a batch, {report_text(size, ',')} elements" if size >= _MIN_SUMS_OVER_BATCH else ""
     why = _why_if_not_small(node, target)
     return why if why and work > cpu.small_product_ops else ""  # asked last: it is a guard of every other size
 
@@ -40,8 +40,8 @@ def _why_if_not_small(node: Node, target: Target) -> str:
     each = m * node.shape[-1] * k
     along, across = (matrix_strides(i) for i in node.inputs)
     if each > cpu.tiled_product_ops:
-        return f"{with_commas(each)} multiplications, more than {cpu.tiled_product_ops:,}"
-    long_column = f"columns of {with_commas(k)} elements" if k * node.dtype.size > cpu.copied_column_bytes else ""
+        return f"{report_text(each, ',')} multiplications, more than {cpu.tiled_product_ops:,}"
+    long_column = f"columns of {report_text(k, ',')} elements" if k * node.dtype.size > cpu.copied_column_bytes else ""
     if along is None or across is None:  # copied first, into rows
         return long_column
     if across[0] == 1 and along[1] == 1:  # row_dot

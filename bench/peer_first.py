@@ -2,9 +2,10 @@
 """First calls of new processes, for bench/peers.py: every library cold and warm, beside the limits.
 
 A process of its own imports a library, makes a workload and its input, and then one call is timed, to its result:
-what a library traces, compiles, or loads in it; of training that call is a whole step. *Cold*: in an empty cache folder; *warm*: the next process, in
-the folder that the first one has left, for libraries that keep compiled code on disk. Importing (with what a library
-sets up then) has a column of its own. NumPy has been imported before. Results are compared afterwards.
+what a library traces, compiles, or loads in it; of training that call is a whole step. *Cold*: in an empty cache folder;
+*warm*: the next process, in the folder that the first one has left, for libraries that keep compiled code on disk.
+Importing (with what a library sets up then) has a column of its own. NumPy has been imported before. Results are compared
+afterwards.
 """
 
 from __future__ import annotations
@@ -31,10 +32,8 @@ TITLES = {
     "chain": "chain, 1,000 elements",
     **{name: f"{NETWORKS[name].title}, batch of {size}" for name, size in CASES.items() if name in NETWORKS},
 }
-LIMITS = {
-    "cpu": {"cold": 150.0, "warm": 3.0},
-    "gpu": {"cold": 250.0, "warm": 10.0},
-}  #: milliseconds, of all but networks
+#: milliseconds, of all but networks
+LIMITS = {"cpu": {"cold": 150.0, "warm": 3.0}, "gpu": {"cold": 250.0, "warm": 10.0}}
 ROUNDS = 6  #: at least: one process differs from the next by half of a warm call
 BASE = f"{OURS} static"
 
@@ -167,8 +166,8 @@ def tables(cases: Iterable[dict[str, Any]]) -> list[str]:
         lines += [f"{name} did not run: {why}" for name, why in problems.items()] + ([""] if problems else [])
     if lines:
         lines += [
-            f"First calls: medians of rounds ({case['rounds']}), each in processes of its own (‡ fewer, for the time it takes). Cold: in an empty cache folder; "
-            "warm: the next process; what keeps no compiled code on disk starts cold each time. Importing, with what "
+            f"First calls: medians of rounds ({case['rounds']}), each in processes of its own (‡ fewer, for the time it "
+            "takes). Cold: in an empty cache folder; warm: the next process; what keeps no compiled code on disk starts cold each time. Importing, with what "
             "a library sets up then, is not in the first call; finding a compiler is.",
             "",
         ]

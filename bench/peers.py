@@ -317,7 +317,8 @@ def markdown(document: dict[str, Any]) -> str:
     kept = ""
     if any(r["rounds"] < document["rounds"] for c in document["cases"] for r in c["rows"]):
         kept = f"‡ fewer, since it had taken {document.get('limit', LIMIT):g} seconds. "
-    lines.append(f"Interleaved; medians of {document['rounds']} rounds. {kept}" + "; ".join(facts) + ".")
+    how = f"Interleaved; medians of {document['rounds']} rounds. {kept}" if document["cases"] else ""
+    lines.append(how + "; ".join(facts) + ".")
     return "\n".join(lines) + "\n"
 
 

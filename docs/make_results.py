@@ -11,7 +11,8 @@ The tables stand between ``<!-- results -->`` and ``<!-- end of results -->``. T
     python bench/peers.py PYTHON … --workload eager --threads all 1 --out bench/results
     python bench/peers.py PYTHON … --workload first --out bench/results
 
-Every workload of bench/peers.py has its place in both; measurements on a GPU join the second page.
+Every workload of bench/peers.py has its place in both, of first calls those of networks in README; measurements on a GPU join
+the second page.
 """
 
 from __future__ import annotations
@@ -171,7 +172,8 @@ def long(
     first: dict[str, Any] | None = None,
 ) -> str:
     """The tables of docs/benchmarks.md."""
-    parts = ["### Beside other libraries", "", beside.markdown(peers).strip(), ""]
+    own = peers if first is None else {**peers, "first": []}  # of first calls one document is enough
+    parts = ["### Beside other libraries", "", beside.markdown(own).strip(), ""]
     parts += ["† used more than one core on average. The machine was shared with other jobs.", ""]
     for suite in suites:
         parts += [f"### {suite['suite'].capitalize()} beside other libraries", "", beside.markdown(suite).strip(), ""]

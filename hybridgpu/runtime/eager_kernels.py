@@ -16,7 +16,7 @@ from ..backends.code_cache import define
 from ..backends.cpu.compile import cpu_count
 from ..backends.devices import Device
 from ..compiler.ir.dims import Scope
-from ..compiler.ir.graph import RANDOM_STATE, Graph
+from ..compiler.ir.graph import Graph, is_random_state
 from ..compiler.size_buckets import nominal_types
 from ..core.fork_safe_lock import Lock
 from ..core.settings import numeric_mode
@@ -98,7 +98,7 @@ def eager_kernels(wanted: Sequence[tuple[DifferentiableGraph, bool]], device: De
     with _building, ExitStack() as entered:
         for function, any_size in wanted:
             graph = function.graph
-            types = [n.type for n in graph.inputs if n.params["name"] != RANDOM_STATE]
+            types = [n.type for n in graph.inputs if not is_random_state(n)]
             given: Sequence[TensorType] = types
             changed: ChangedTypes = ()
             key = None

@@ -171,6 +171,7 @@ class RecordedProgram:
         """Compile both programs, or find them in the store; ``identity``, ``names``: as for ``Compilation``.
 
         Args:
+            target: whose libraries decide what is kept; None: none does.
             scope: as for ``Compilation``.
             given: the plan and the programs that a template has given.
 
@@ -266,7 +267,7 @@ class RecordedProgram:
         return [arguments[k] for k in self.input_map]
 
     def derivative(self) -> Derivative:
-        """The backward graph, and what is kept for it."""
+        """The backward graph, and what is kept for it, which it notes in ``_residual_nodes``; once, until another scope."""
         if self._derivative is None:
             graph = self.graph()
             flags = tuple(k < self.heads for k in range(len(graph.outputs)))

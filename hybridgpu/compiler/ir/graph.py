@@ -39,6 +39,7 @@ __all__ = [
     "Primitive",
     "Provenance",
     "closure",
+    "is_random_state",
     "not_differentiable",
     "reachable",
 ]
@@ -204,7 +205,7 @@ class Graph:
     @property
     def draws(self) -> bool:
         """Whether it takes the state of the random generator."""
-        return any(n.params["name"] == RANDOM_STATE for n in self.inputs)
+        return any(map(is_random_state, self.inputs))
 
     def equals(self, other: Graph) -> bool:
         """Whether ``other`` has the same nodes in the same order, provenance aside."""
@@ -231,6 +232,11 @@ class Graph:
         from .text import print_graph
 
         return print_graph(self)
+
+
+def is_random_state(node: Node) -> bool:
+    """Whether an input is the state of the random generator, and no user's variable of that name."""
+    return node.params["name"] == RANDOM_STATE and node.dtype is u32
 
 
 def reachable(outputs: Iterable[Node], inputs: Iterable[Node] = ()) -> list[Node]:
@@ -473,7 +479,7 @@ class Builder:
         return self.apply(self._table["slice"], (x,), {"begin": begin, "end": end, "step": steps})
 
     def slice_axis(self, x: Node, axis: int, begin: int, end: int) -> Node:
-        """Slice of one axis."""
+        """Elements ``begin`` … ``end - 1`` along ``axis`` (negative: from the end), and all of the other axes."""
         low, high = [0] * x.ndim, list(x.shape)
         low[axis], high[axis] = begin, end
         return self.slice(x, low, high)
@@ -532,7 +538,7 @@ class Builder:
 
 def constant_nodes(graph: Graph, fixed: Collection[int]) -> set[Node]:
     """The nodes that depend on constants and the inputs at the positions ``fixed`` alone."""
-    inputs = frozenset(n for k, n in enumerate(graph.inputs) if k in fixed and n.params["name"] != RANDOM_STATE)
+    inputs = frozenset(n for k, n in enumerate(graph.inputs) if k in fixed and not is_random_state(n))
     constants: set[Node] = set()
     for node in graph.nodes:
         if node.prim.name == "input":

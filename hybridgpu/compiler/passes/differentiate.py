@@ -13,7 +13,17 @@ from math import prod
 
 from ...core.dataclass import dataclass
 from ..devices.cpu import CpuConstants
-from ..ir.graph import NO_DERIVATIVE, RANDOM_STATE, Builder, Graph, Node, Provenance, closure, reachable
+from ..ir.graph import (
+    NO_DERIVATIVE,
+    RANDOM_STATE,
+    Builder,
+    Graph,
+    Node,
+    Provenance,
+    closure,
+    is_random_state,
+    reachable,
+)
 from ..primitives import TABLE
 from ..primitives.views import strip_views
 from .precision.exact_extrema import EXTREMA, bits_may_change, comparisons, value_source
@@ -71,8 +81,8 @@ def _differentiate(
     exact: bool,
 ) -> tuple[Derivative, list[Node]]:
     """The derivative that computes ``again`` although it is ``kept``; and what else it must not take as kept."""
-    plain = [n for n in graph.inputs if n.params["name"] != RANDOM_STATE]
-    states = [n for n in graph.inputs if n.params["name"] == RANDOM_STATE]
+    plain = [n for n in graph.inputs if not is_random_state(n)]
+    states = [n for n in graph.inputs if is_random_state(n)]
     b = Builder(TABLE)
     value: dict[Node, Node] = {n: b.input(n.type, n.params["name"]) for n in plain}
     arguments = list(value.values())
@@ -185,7 +195,7 @@ def residuals(
 
     def taken(worth: Collection[Node]) -> tuple[list[Node], list[Node]]:
         """The inputs and the values among ``worth`` that the derivative takes."""
-        arguments = [n for n in graph.inputs if n.params["name"] != RANDOM_STATE]
+        arguments = [n for n in graph.inputs if not is_random_state(n)]
         candidates = [n for n in graph.nodes if n in worth]
         takes = differentiate(graph, candidates, given, wanted, exact).input_positions
         first = len(arguments)

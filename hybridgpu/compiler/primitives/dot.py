@@ -9,7 +9,7 @@ from typing import Any
 from ..ir.graph import NO_DERIVATIVE, Builder, Node, Params, Primitive
 from ..ir.types import TensorType, tensor_type
 from .linalg import swap
-from .prepared import Prepared
+from .prepared import PreparedEvaluation
 
 __all__ = ["ROWS"]
 
@@ -54,7 +54,7 @@ ROWS = [
         "dot",
         "contract",
         _infer_dot,
-        Prepared(_prepare_dot),
+        PreparedEvaluation(_prepare_dot),
         _vjp_dot,
         doc="(…, m, k) times (…, k, n)",
     ),

@@ -16,7 +16,7 @@ from ...core.dtypes import DType, bool_, f32
 from ..ir.graph import NO_DERIVATIVE, Builder, Node, Params, Primitive, not_differentiable
 from ..ir.types import TensorType, joint_type, tensor_type
 from . import special
-from .prepared import Prepared
+from .prepared import PreparedEvaluation
 
 ROWS: list[Primitive] = []
 
@@ -72,7 +72,11 @@ def _row(
     doc: str,
     **traits: bool,
 ) -> None:
-    run = Prepared(lambda xp, shapes, params, out: getattr(xp, evaluate)) if isinstance(evaluate, str) else evaluate
+    run = (
+        PreparedEvaluation(lambda xp, shapes, params, out: getattr(xp, evaluate))
+        if isinstance(evaluate, str)
+        else evaluate
+    )
     vjp = rules if isinstance(rules, str) else _formulas(rules)
     ROWS.append(Primitive(name, "elementwise", infer, run, vjp, expr, cost, doc, **traits))
 

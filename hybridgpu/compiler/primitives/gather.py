@@ -12,7 +12,7 @@ from ...base import MXNetError
 from ...core.dtypes import i32, i64
 from ..ir.graph import Builder, Node, Params, Primitive
 from ..ir.types import TensorType, tensor_type
-from .prepared import Prepared
+from .prepared import PreparedEvaluation
 
 __all__ = ["ROWS", "add_at", "need_entries"]
 
@@ -133,7 +133,7 @@ ROWS = [
         "take_along",
         "index",
         _infer_take_along,
-        Prepared(_prepare_take_along),
+        PreparedEvaluation(_prepare_take_along),
         _vjp_take_along,
         doc="one entry along an axis for every position of the index array",
         moves=True,

@@ -25,7 +25,7 @@ from weakref import WeakKeyDictionary
 from ...core.dataclass import dataclass
 from ...core.dtypes import DType, f64, from_short
 from ..body_passes import BODY_PASSES
-from ..ir.graph import RANDOM_STATE, Builder, Graph, Node, Params, Primitive, reachable
+from ..ir.graph import Builder, Graph, Node, Params, Primitive, reachable
 from ..ir.types import TensorType, joint_type, tensor_type
 
 __all__ = ["ROWS", "inline", "loop", "run_loop"]
@@ -131,7 +131,7 @@ def loop(
         A node an output of the body: results and stacked states of shape (length, …), the last value
         of other states.
     """
-    assert all(n.params["name"] != RANDOM_STATE for n in body.inputs)
+    assert not body.draws
     flags = tuple(stacked) if stacked is not None else (True,) * len(states)
     outputs = _types(body.outputs)
     if length == 0:  # nothing happens

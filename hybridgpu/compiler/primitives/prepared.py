@@ -9,19 +9,19 @@ from typing import Any
 from ..ir.graph import Params
 from ..ir.types import TensorType
 
-__all__ = ["Prepared"]
+__all__ = ["PreparedEvaluation"]
 
-Prepare = Callable[[Any, Sequence[tuple[int, ...]], Params, TensorType], Callable[..., Any]]
+_Prepare = Callable[[Any, Sequence[tuple[int, ...]], Params, TensorType], Callable[..., Any]]
 
 
-class Prepared:
+class PreparedEvaluation:
     """An evaluation that is a function of the arrays alone once it is prepared (see ``Primitive.evaluate``).
 
     Args:
-        prepare: (xp, shapes of inputs, params, output type) -> that function.
+        prepare: (xp, shapes of inputs, params, output type) -> that function; reference.py calls it once for each node.
     """
 
-    def __init__(self, prepare: Prepare) -> None:
+    def __init__(self, prepare: _Prepare) -> None:
         self.prepare = prepare
 
     def __call__(self, xp: Any, inputs: Sequence[Any], params: Params, out: TensorType) -> Any:

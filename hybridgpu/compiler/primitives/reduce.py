@@ -13,7 +13,7 @@ import numpy as np
 from ...core.dtypes import f32, i64
 from ..ir.graph import NO_DERIVATIVE, Builder, Node, Params, Primitive
 from ..ir.types import TensorType, tensor_type
-from .prepared import Prepared
+from .prepared import PreparedEvaluation
 
 __all__ = ["ROWS"]
 
@@ -91,7 +91,7 @@ def _arg_by_planes(xp: Any, function: str, x: Any, axes: int, out: TensorType) -
     return at
 
 
-def _reduction(function: str) -> Prepared:
+def _reduction(function: str) -> PreparedEvaluation:
     """The evaluation of a reduction by a function of the array module."""
 
     def prepare(xp: Any, shapes: Sequence[tuple[int, ...]], params: Params, out: TensorType) -> Callable[..., Any]:
@@ -110,7 +110,7 @@ def _reduction(function: str) -> Prepared:
         array_function = getattr(xp, function)
         return partial(array_function, axis=axes, dtype=out.dtype.np) if adds else partial(array_function, axis=axes)
 
-    return Prepared(prepare)
+    return PreparedEvaluation(prepare)
 
 
 def _of_nothing(xp: Any, largest: bool, out: TensorType) -> Any:

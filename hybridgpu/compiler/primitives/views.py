@@ -15,7 +15,7 @@ from typing import Any
 from ...core.dtypes import f32
 from ..ir.graph import NO_DERIVATIVE, Builder, Node, Params, Primitive
 from ..ir.types import TensorType, tensor_type
-from .prepared import Prepared
+from .prepared import PreparedEvaluation
 
 __all__ = ["PERMUTING_VIEWS", "RESHAPES", "ROWS", "SIMPLE_VIEWS", "strip_views"]
 
@@ -187,7 +187,9 @@ ROWS = [
         "reshape",
         "view",
         _infer_reshape,
-        Prepared(lambda xp, shapes, params, out: methodcaller("reshape", out.shape)),  # faster than functions of xp
+        PreparedEvaluation(
+            lambda xp, shapes, params, out: methodcaller("reshape", out.shape)
+        ),  # faster than functions of xp
         lambda b, g, y, inputs, params: [b.reshape(g, inputs[0].shape)],
         doc="the same elements in row-major order under another shape",
     ),
@@ -203,7 +205,7 @@ ROWS = [
         "transpose",
         "view",
         _infer_transpose,
-        Prepared(lambda xp, shapes, params, out: methodcaller("transpose", params["perm"])),
+        PreparedEvaluation(lambda xp, shapes, params, out: methodcaller("transpose", params["perm"])),
         _vjp_transpose,
         doc="permute the axes",
     ),

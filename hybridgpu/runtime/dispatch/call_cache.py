@@ -74,7 +74,7 @@ def _types(args: Sequence[Any], array: type[NDArray], recording: bool) -> tuple[
             types.append(x._type)
             if recording and x._autograd is not None:
                 info = history(x)
-                types.append(info is not None and (info.node is not None or info.grad_req != "null"))
+                types.append(info is not None and (info.node is not None or info.grad_req != "null"))  # wants_gradient
         elif x is None:
             types.append(None)
         elif x.__class__ is list or x.__class__ is tuple:

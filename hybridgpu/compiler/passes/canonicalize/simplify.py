@@ -256,7 +256,7 @@ def _cast(b: Builder, node: Node, inputs: Sequence[Node]) -> Node | None:
 
 
 @rule("stop_gradient", "custom_gradient")
-def _of_derivatives(b: Builder, node: Node, inputs: Sequence[Node]) -> Node | None:
+def _gradient_marks(b: Builder, node: Node, inputs: Sequence[Node]) -> Node | None:
     return inputs[0]  # derivatives have been taken by now
 
 

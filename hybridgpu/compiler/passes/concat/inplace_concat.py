@@ -145,9 +145,9 @@ def run(plan: FusionPlan, ctx: PassContext) -> FusionPlan:
     """The plan of ``ctx.materialized`` with zero-copy concats, where they save something: then that is another graph."""
     ready, target = ctx.materialized, ctx.target
     assert ready is not None
-    theirs = frozenset(ready.graph.outputs[k] for k in ctx.donated)  # arguments lie there, which steps may still read
+    donated = frozenset(ready.graph.outputs[k] for k in ctx.donated)  # arguments lie there, which steps may still read
     refused: list[Refusal] = []
-    joins = list(_candidates(ready.graph, plan, target, theirs, refused))
+    joins = list(_candidates(ready.graph, plan, target, donated, refused))
     for _ in range(_MAX_TRIES):
         if not joins:
             break

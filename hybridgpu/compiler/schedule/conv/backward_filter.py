@@ -133,14 +133,15 @@ def _vectors(channels: int) -> int:
 
 
 @cached_by_extents(1024)
-def filter_gradient(s: ConvShape | None, reversed: tuple[bool, ...]) -> FilterGradient | str:
+def filter_gradient(s: ConvShape | None, backwards: tuple[bool, ...]) -> FilterGradient | str:
     """The form of a convolution as the derivative of another by its weight, or why it has none.
 
-    Both operands lie in memory from the end to the start along the axes that are ``reversed``.
+    Args:
+        backwards: for each spatial axis, or for none, whether both operands lie in memory from the end to the start along it.
     """
     if s is None:
         return "more than three spatial axes"
-    flips = (False,) * (3 - len(reversed)) + reversed
+    flips = (False,) * (3 - len(backwards)) + backwards
     back, start = tuple(-v for v in s.stride), tuple(-v for v in s.low)
     plain = FilterGradient(
         s.groups, s.batch, s.outputs, s.size, s.kernel, s.result, s.dilate, s.stride, start, swapped=False

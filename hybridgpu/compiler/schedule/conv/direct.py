@@ -56,10 +56,10 @@ _SLICE_CHANNELS = 16  #: … of so many of which a unit is one, or of four times
 
 
 def swapped_planes(conv: Node) -> tuple[tuple[bool, bool], PlaneLayout, PlaneLayout] | None:
-    """If the kernel of ``conv`` for a GPU reads views that exchange batch and channels where they lie.
+    """How a GPU's kernel of ``conv`` reads views that exchange batch and channels; None if it does not.
 
     Returns:
-        for both operands whether it is no view of an array of planes, and a copy is made to be one, then the planes; else None.
+        (whether the first operand is copied, and the second: to views of arrays of planes), the planes of both.
     """
     groups, (x, w) = conv.params["groups"], conv.inputs
     a, b = plane_layout(x, groups, True), plane_layout(w, groups, False)

@@ -164,14 +164,14 @@ class LaunchConfig:
     why: str = ""
 
     @property
-    def row_spans(self) -> int:
-        """Rows that a block takes at once; in the columns form spans of them."""
+    def teams(self) -> int:
+        """Teams of a block, which take a row each; in the columns form a span of rows."""
         return self.threads // self.team
 
     @property
     def lanes(self) -> int:
         """Threads of a warp that share a span of rows, in the columns form."""
-        return _lanes(self.row_spans, self.team)
+        return _lanes(self.teams, self.team)
 
     @property
     def states_per_row(self) -> int:
@@ -188,7 +188,7 @@ class LaunchConfig:
         each = self.cluster * self.cluster_reduced
         if each > 1:
             live = int(live * gpu.cluster_fill) // each
-        return max(2, min(live, -(-rows // (self.row_spans * _MIN_SUM_ROWS * self.cluster_reduced))))
+        return max(2, min(live, -(-rows // (self.teams * _MIN_SUM_ROWS * self.cluster_reduced))))
 
 
 def live_values(plan: PassPlan) -> tuple[LiveValue, ...]:
@@ -244,10 +244,8 @@ def choose_columns(work: Workload, target: Target, neighbours: int, same_order: 
     shapes = list(_column_shapes(work, target, neighbours))
     if same_order and work.width < _LONG_ROW:
         best = _typical_columns(work, target, neighbours)
-        shapes = [
-            s for s in shapes if _summation_order(*s) == _summation_order(best.row_spans, best.team, best.cluster)
-        ]
-        shapes = shapes or [(best.row_spans, best.team, best.cluster)]
+        shapes = [s for s in shapes if _summation_order(*s) == _summation_order(best.teams, best.team, best.cluster)]
+        shapes = shapes or [(best.teams, best.team, best.cluster)]
     return _fastest(_column_configs(work, target, neighbours, shapes), work)
 
 
@@ -275,7 +273,7 @@ def _typical_columns(work: Workload, target: Target, neighbours: int) -> LaunchC
         fastest = min(f.seconds for f in forms)
         best: dict[tuple[int, int, int], LaunchConfig] = {}
         for f in sorted(forms, key=lambda f: (len(f.not_cached), f.seconds)):
-            best.setdefault(_summation_order(f.row_spans, f.team, f.cluster), f)
+            best.setdefault(_summation_order(f.teams, f.team, f.cluster), f)
         for order, f in best.items():
             lost.setdefault(order, []).append((len(f.not_cached), f.seconds / fastest))
             by_order.setdefault(order, f)

@@ -162,7 +162,7 @@ class RowsFields(ReductionFields):
     @property
     def warp_merge(self) -> tuple[str, int]:
         """The function that puts the states of warps together: what it is named by, and blocks, or teams of a block."""
-        return ("cluster", self.form.cluster) if self.form.cluster > 1 else ("warps", self.form.row_spans)
+        return ("cluster", self.form.cluster) if self.form.cluster > 1 else ("warps", self.form.teams)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -211,7 +211,7 @@ class ColumnsFields(ReductionFields):
     @property
     def leaves_state(self) -> str:
         """C text of which threads of a block leave their states, those of their warp; '' if all do."""
-        return f"if (threadIdx.x % 32 < {self.form.row_spans}) " if self.lanes > 1 else ""
+        return f"if (threadIdx.x % 32 < {self.form.teams}) " if self.lanes > 1 else ""
 
     @property
     def state_place(self) -> str:

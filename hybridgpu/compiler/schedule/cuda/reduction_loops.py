@@ -76,7 +76,7 @@ class ReductionLoops:
             state_slot="[slot]" if double_buffered else "",
             reuses_states=one_state and not double_buffered,
             sums=[(s, f"y{len(plan.program.stores) + n}") for n, s in enumerate(plan.column_sums)],
-            sums_shape=f"[{items}][{form.threads}]" if plan.column_sums and form.row_spans > 1 else "",
+            sums_shape=f"[{items}][{form.threads}]" if plan.column_sums and form.teams > 1 else "",
             warps=form.team // 32,
             guarded=self._guarded,
             reads_row=row in used or bool(row_index),
@@ -93,7 +93,7 @@ class ReductionLoops:
             )
             blocks = form.cluster * form.cluster_reduced
             return with_sums, Launch(form.threads, extent=1, scale=1, per_block=1, shared=form.shared, cluster=blocks)
-        limit, per_block = (0, 1) if form.cluster > 1 else (2048 // form.threads * 8, form.row_spans)
+        limit, per_block = (0, 1) if form.cluster > 1 else (2048 // form.threads * 8, form.teams)
         launch = Launch(form.threads, 0, self._inner_rows, per_block, limit, shared=form.shared, cluster=form.cluster)
         return fields, launch
 
@@ -122,15 +122,15 @@ class ReductionLoops:
             row_index=[s for s in index if s.name in used],
             lanes=form.lanes,
             shared_states=accumulators if form.states_per_row > 1 else [],
-            state_dims=(form.states_per_row, vector, form.row_spans),
+            state_dims=(form.states_per_row, vector, form.teams),
             cluster_states=accumulators if form.cluster > 1 else [],
-            cluster_shape=f"[{vector}][{form.row_spans}]",
+            cluster_shape=f"[{vector}][{form.teams}]",
             reuses_states=form.states_per_row > 1 and sum(bool(w.accumulators) for w in passes) == 1,
-            lane_stride=form.row_spans if form.lanes > 1 else 32,
+            lane_stride=form.teams if form.lanes > 1 else 32,
             row_values=plan.row_values,
         )
         limit = max(1, 2048 // form.threads) * 8 if form.cluster == 1 else 0
-        per_block = form.row_spans * vector
+        per_block = form.teams * vector
         return fields, Launch(
             form.threads, 0, self._inner_rows, per_block, limit, shared=form.shared, cluster=form.cluster
         )

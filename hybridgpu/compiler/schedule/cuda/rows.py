@@ -131,7 +131,7 @@ def partial_sums_node(total: Reduction, parts: int, width: int) -> Node:
 
 def _computes_once(rows: list[Var], form: LaunchConfig, columns: bool, spans: SpanBuilder) -> bool:
     """True if no thread without rows of its own reads those of others, to take part in barriers."""
-    together = form.row_spans * (spans.vector if columns else 1)
+    together = form.teams * (spans.vector if columns else 1)
     return prod(v.extent for v in rows) % together == 0 or not (columns or 1 < form.team < form.threads)
 
 

@@ -53,8 +53,8 @@ class Product:
         batch, m, n, k: its axes: those of the batch, rows, columns, and the sum.
         prologues: position of an operand -> the group that says how to compute it.
         operands: how each lies.
-        starts, start_variables: C text of where a row of the left one and a column of the right one begin, and the loop
-            variables in it.
+        starts, start_variables: of a GPU: C text of where a row of the left one and a column of the right one begin, and the
+            loop variables in it.
         stored_operands: arrays that it reads.
     """
 

@@ -11,6 +11,7 @@
 # Runs style (ruff), types (mypy), layers (import-linter) and tests (pytest, a process a core). Every
 # check runs; the exit code is 1 if one failed, and the last lines name it.
 set -euo pipefail
+case "${1:-}" in -h | --help) exec sed -n '3,/^set/s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" ;; esac
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 # shellcheck source=bench/environment.sh
 . "$root/bench/environment.sh"

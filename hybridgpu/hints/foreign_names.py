@@ -334,7 +334,7 @@ OTHERS = {
     "np.randint": "{F}np.random.randint(low, high, size=...)",
     "np.masked_fill": "{F}np.where(mask, values, x)",
     "np.no_grad": _PAUSE,
-    "np.fft": "numpy.fft, whose functions take arrays of np",
+    "np.fft": "numpy.fft, of x.asnumpy(), and mx.np.array of what is real in the result",
     "np.save": "npx.save(file, arrays)",
     "np.load": "npx.load(file)",
     "np.random.seed": "mx.random.seed(seed)",

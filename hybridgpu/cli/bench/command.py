@@ -111,12 +111,16 @@ def bench(
     stopped = False
     try:
         for name in (LARGE if large else NAMES) if "all" in asked else dict.fromkeys(asked):
-            results = [_measure({**options, "suite": name, "threads": count}) for count in options["threads"]]
+            results: list[SuiteResult] = []
+            for count in options["threads"]:
+                results.append(_measure({**options, "suite": name, "threads": count}))
+                suites.append(results[-1])
             print_suite(console, results)
-            suites += results
-    except KeyboardInterrupt:  # what was measured until now is not lost
+    except KeyboardInterrupt:  # suites that were measured until now are not lost
         stopped = True
         if not suites:
+            if json_file is not None:
+                click.echo(f"no suite was measured to its end: {json_file} is not written", err=True)
             raise
     document: Document = {
         "schema": SCHEMA,

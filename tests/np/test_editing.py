@@ -151,3 +151,17 @@ def test_shared_memory():
     a = array([1.0, 2.0, 3.0])
     assert mx.np.shares_memory(a, a) is True and mx.np.may_share_memory(a, a[1:]) is True
     assert mx.np.shares_memory(a, a.copy()) is False
+
+
+class InsertNumber(mx.gluon.HybridBlock):
+    def hybrid_forward(self, F, x, positions):
+        return F.np.insert(x, positions, 3, axis=1)
+
+
+def test_a_number_at_positions_that_are_an_input():
+    """The operator has no input for the number: positions are its second, not its third."""
+    block, arguments = InsertNumber(), (mx.np.array(x(2, 4)), mx.np.array([1, 2], dtype="int64"))
+    wanted = onp.insert(x(2, 4), [1, 2], 3, axis=1)
+    for _ in range(2):
+        onp.testing.assert_array_equal(block(*arguments).asnumpy(), wanted)
+        block.hybridize()

@@ -52,7 +52,9 @@ class SymbolApplication(Application):
         else:
             node_attributes.pop("ctx", None)
         if not op.variadic and len(inputs) < len(op.inputs):
-            inputs = [*inputs, *(None,) * (len(op.inputs) - len(inputs))]
+            used = op.input_names(op.parse(op.attribute_texts(node_attributes), node_attributes))
+            by_name = dict(zip(used if len(used) == len(inputs) else op.inputs, inputs, strict=False))
+            inputs = [by_name.get(key) for key in op.inputs]  # those that are not in use are none of the call
         hint = "custom" if op.custom_type else spelled_hint(operator)
         symbol = make_node(op, hint, inputs, node_attributes, name, None, kind=self.array)
         results = [self.array([head]) for head in symbol._heads]

@@ -98,19 +98,21 @@ def test_subnormal_results_are_not_flushed(
     assert checker.compare(name, got, *arrays).max_ulp <= ULP[name][0]
 
 
-def test_constant_operand_of_maximum(folder: Path) -> None:
+def test_constant_operand_of_extrema(folder: Path) -> None:
     """Against a constant one instruction is left, and NaN still wins."""
     text = '#include "math_cpu.h"\n' + "".join(
-        f'extern "C" void f32_{name}(const float *__restrict x, float *__restrict out, long n) '
+        f'extern "C" void {short}_{name}(const {dtype} *__restrict x, {dtype} *__restrict out, long n) '
         f"{{ for (long i = 0; i < n; i++) out[i] = hg::{call}; }}\n"
-        for name, call in (("floor", "maximum(x[i], 0.0f)"), ("ceil", "minimum(x[i], 6.0f)"))
+        for short, dtype in (("f32", "float"), ("f64", "double"))
+        for name, call in (("floor", f"maximum(x[i], ({dtype})0)"), ("ceil", f"minimum(x[i], ({dtype})6)"))
     )
     out = folder / "constant.so"
     ml.compile_text(text, out, [*ml.FLAGS, "-march=native"])
     library = ml.Library(ml.ctypes.CDLL(str(out)))
-    x = arguments("relu", np.float32, 1000)
-    assert np.array_equal(library("floor", x), np.maximum(x, np.float32(0)), equal_nan=True)
-    assert np.array_equal(library("ceil", x), np.minimum(x, np.float32(6)), equal_nan=True)
+    for dtype in (np.float32, np.float64):
+        x = arguments("relu", dtype, 1000)
+        assert np.array_equal(library("floor", x), np.maximum(x, dtype(0)), equal_nan=True)
+        assert np.array_equal(library("ceil", x), np.minimum(x, dtype(6)), equal_nan=True)
 
 
 EXPONENTIALS = ("exp_not_above_0", "exp")

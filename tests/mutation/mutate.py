@@ -53,6 +53,7 @@ MATH = "tests/kernels/test_math.py"
 PERSISTENT = ["tests/compiler/test_persistent.py", "tests/compiler/test_persistent_barriers.py"]
 MATH_CUDA = "tests/kernels/test_math_cuda.py"
 SURVIVORS = HERE / "survivors.json"
+THREADS = "tests/runtime/test_threads.py::test_bits_do_not_depend_on_the_number_of_threads"
 FIRST = 0.2  #: of the time for case graphs: what these do not notice at once is left to what looks closer
 GRAPHS = "tests/compiler/test_graphs.py"
 #: modules whose loops templates print as they are
@@ -81,6 +82,7 @@ MORE = {
     "templates/cuda/teams.j2": ["tests/compiler/test_column_sums_cuda.py"],
     "templates/cuda/elements.j2": ["tests/compiler/test_scatter_cuda.py"],
     "templates/cuda/matmul*.j2": ["tests/compiler/test_matmul_cuda.py"],
+    "templates/cpu/matmul*.j2": [f"{THREADS}[heads]", f"{THREADS}[blocked_products_of_a_batch]"],
     "templates/cpu/matmul.j2": ["tests/compiler/test_matmul.py"],
     "templates/cuda/graph.j2": PERSISTENT,
     "templates/cuda/entry.j2": PERSISTENT,

@@ -81,6 +81,7 @@ KINDS = {
         (24, 65, 32),
     ),
     "heads": (lambda: Function(lambda F, x: F.linalg.gemm2(x, x, transpose_b=True)), (1, 24, 65, 32)),
+    "blocked_products_of_a_batch": (lambda: Function(lambda F, x: F.linalg.gemm2(x, x)), (2, 3, 300, 300)),
     "columns_of_another_order": (lambda: Function(lambda F, x: F.dot(x, x, transpose_a=True)), (40, 301)),
     "residual_block": (lambda: initialized(BasicBlockV1(32, 1, False, 32)), (1, 32, 56, 56)),
     "sum_of_rows": (lambda: Function(lambda F, x: F.sum(F.log(F.sum(F.exp(x), axis=1)))), (3001, 100)),

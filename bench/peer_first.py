@@ -167,8 +167,8 @@ def tables(cases: Iterable[dict[str, Any]]) -> list[str]:
     if lines:
         lines += [
             f"First calls: medians of rounds ({case['rounds']}), each in processes of its own (‡ fewer, for the time it "
-            "takes). Cold: in an empty cache folder; warm: the next process; what keeps no compiled code on disk starts cold each time. Importing, with what "
-            "a library sets up then, is not in the first call; finding a compiler is.",
+            "takes). Cold: in an empty cache folder; warm: the next process; what keeps no compiled code on disk starts cold "
+            "each time. Importing, with what a library sets up then, is not in the first call; finding a compiler is.",
             "",
         ]
     return lines

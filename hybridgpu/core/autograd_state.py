@@ -153,7 +153,7 @@ def history(x: Any) -> GradientInfo | None:
 
 
 def wants_gradient(info: GradientInfo | None) -> bool:
-    """Whether an array whose :func:`history` that is gets a gradient, or leads to what may get one."""
+    """Whether an array with this :func:`history` gets a gradient, or leads to what may get one."""
     return info is not None and (info.node is not None or info.grad_req != "null")
 
 

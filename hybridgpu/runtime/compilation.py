@@ -350,7 +350,8 @@ class Compilation:
             raise
         if self._program is not None:
             self.outputs = _outputs(self._program)
-        elif self._compiled is not None:
+        else:
+            assert self._compiled is not None
             self.outputs = self._compiled.outputs
         self._seconds = time.perf_counter() - start
         return self

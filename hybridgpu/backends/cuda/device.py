@@ -39,10 +39,7 @@ def _cupy() -> tuple[Any, str]:
     except ImportError as e:
         return None, f"CuPy is not installed ({e}): {INSTALL_CUDA}"
     if int(cupy.__version__.partition(".")[0]) < _CUPY:
-        return (
-            None,
-            f"CuPy {cupy.__version__} is too old, which has no bfloat16: {INSTALL_CUDA}",
-        )
+        return None, f"CuPy {cupy.__version__} is too old, which has no bfloat16: {INSTALL_CUDA}"
     return cupy, ""
 
 

@@ -109,19 +109,22 @@ def bench(
     }
     suites: list[SuiteResult] = []
     stopped = False
-    try:
-        for name in (LARGE if large else NAMES) if "all" in asked else dict.fromkeys(asked):
-            results: list[SuiteResult] = []
+    for name in (LARGE if large else NAMES) if "all" in asked else dict.fromkeys(asked):
+        results: list[SuiteResult] = []
+        try:
             for count in options["threads"]:
                 results.append(_measure({**options, "suite": name, "threads": count}))
-                suites.append(results[-1])
+        except KeyboardInterrupt:  # what was measured until now is not lost
+            stopped = True
+        if results:
             print_suite(console, results)
-    except KeyboardInterrupt:  # suites that were measured until now are not lost
-        stopped = True
-        if not suites:
-            if json_file is not None:
-                click.echo(f"no suite was measured to its end: {json_file} is not written", err=True)
-            raise
+            suites += results
+        if stopped:
+            break
+    if not suites:
+        if json_file is not None:
+            click.echo(f"no suite was measured to its end: {json_file} is not written", err=True)
+        raise click.Abort
     document: Document = {
         "schema": SCHEMA,
         "date": datetime.now(timezone.utc).isoformat(timespec="seconds"),
